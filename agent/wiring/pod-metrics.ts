@@ -36,8 +36,8 @@ export function createPodMetrics(
   const claimedSource = claimedSourceReader(facts);
   const runtimeHandler = (pod: Pod) => knownOr("", () => runtimeHandlerOf(pod, facts()));
   const recorder = createPodRecorder(metrics, { clock, imageSizeBytes, claimedSource, runtimeHandler });
-  const { onPodUpdated, onObserved, onStatusDecided, onActionFinished, onPodFinished, onSynced } = recorder;
-  desired.subscribe({ onPodUpdated, onPodRemoved: () => {} });
+  const { onObserved, onStatusDecided, onActionFinished, onPodFinished, onSynced } = recorder;
+  desired.subscribe(recorder);
   statusSaved.subscribe(recorder.onStatusSaved);
   return {
     subscriber: { onObserved, onStatusDecided, onActionFinished, onPodFinished, onSynced },

@@ -201,3 +201,19 @@ test("the gauges count the pods as they are now", () => {
   expect(samples('kubelet_desired_pods{static=""}')).toEqual(['kubelet_desired_pods{static=""} 0']);
   expect(samples("volume_manager_total_volumes")).toEqual([]);
 });
+
+test("a pod that has finished is not seen again while its source still has it, but is when it comes back", () => {
+  const { metrics, recorder, samples } = startRecorder();
+  const desiredCount = () => {
+    setPodGauges(metrics, recorder.pods(), () => undefined);
+    return samples('kubelet_desired_pods{static=""}');
+  };
+  recorder.onPodUpdated(desired);
+  recorder.onPodFinished(uid);
+  recorder.onPodUpdated({ ...desired, revision: 1 });
+  expect(desiredCount()).toEqual(['kubelet_desired_pods{static=""} 0']);
+  recorder.onPodRemoved(uid);
+  recorder.onPodUpdated(desired);
+  expect(desiredCount()).toEqual(['kubelet_desired_pods{static=""} 1']);
+  expect(samples("kubelet_containers_per_pod_count_count")).toEqual(["kubelet_containers_per_pod_count_count 2"]);
+});

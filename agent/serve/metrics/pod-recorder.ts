@@ -33,6 +33,8 @@ interface PodSync {
 /** Records what happens to pods. It follows the syncs of pods and the changes of the desired ones. */
 export interface PodRecorder {
   onPodUpdated(pod: DesiredPod): void;
+  /** No source has the pod any more. */
+  onPodRemoved(uid: PodUid): void;
   onObserved(observed: ObservedPod, desired: DesiredPod | undefined): void;
   onStatusDecided(decided: Pick<TrackedPod, "stage"> & DecidedPod): void;
   onActionFinished(finished: ActionFinished): void;
@@ -53,6 +55,8 @@ export function createPodRecorder(metrics: KubeletMetrics, deps: ActionRecorderD
   const { kubelet, probes } = metrics;
   const { clock } = deps;
   const tracked = new Map<PodUid, TrackedPod>();
+  /** The desired pods, each with whether it has finished: its source may still change it then. */
+  const desiredPods = new Map<PodUid, "open" | "finished">();
   const starts = createPodStarts(metrics);
   const recordAction = createActionRecorder(metrics, deps);
 
@@ -66,6 +70,8 @@ export function createPodRecorder(metrics: KubeletMetrics, deps: ActionRecorderD
 
   return {
     onPodUpdated(desired) {
+      if (desiredPods.get(desired.uid) === "finished") return;
+      desiredPods.set(desired.uid, "open");
       const isNew = !tracked.has(desired.uid);
       const track = trackOf(desired.uid);
       if (!isNew) recordRejection(metrics, track.desired, desired);
@@ -102,21 +108,15 @@ export function createPodRecorder(metrics: KubeletMetrics, deps: ActionRecorderD
       if ("resource" in action && action.resource.of === "volume")
         track.volumes[action.kind === "makeResource" ? "add" : "delete"](action.resource.name);
     },
-    onSynced(uid, { startedMs, endedMs }) {
-      const track = tracked.get(uid);
-      const durationSeconds = (endedMs - startedMs) / 1000;
-      kubelet.observe("kubelet_pod_worker_duration_seconds", durationSeconds, [operationTypeOf(track)]);
-      if (track === undefined) return;
-      if (track.syncedRevision === undefined && track.seenAt !== undefined)
-        kubelet.observe("kubelet_pod_worker_start_duration_seconds", Math.max(0, startedMs - track.seenAt) / 1000);
-      track.syncedRevision = track.desired?.revision ?? 0;
-    },
+    onSynced: (uid, sync) => recordSync(metrics, tracked.get(uid), sync),
     onStatusSaved(uid, pod, waitedMs) {
       kubelet.observe("kubelet_pod_status_sync_duration_seconds", waitedMs / 1000);
       starts.onStatusSaved(uid, pod, clock.now());
     },
+    onPodRemoved: (uid) => void desiredPods.delete(uid),
     onPodFinished(uid) {
       tracked.delete(uid);
+      if (desiredPods.has(uid)) desiredPods.set(uid, "finished");
       starts.onPodRemoved(uid);
       probes.removeSeries("prober_probe_total", "pod_uid", uid);
     },
@@ -135,6 +135,14 @@ function newTrack(): TrackedPod {
     seenAt: undefined,
     syncedRevision: undefined,
   };
+}
+
+function recordSync({ kubelet }: KubeletMetrics, track: TrackedPod | undefined, { startedMs, endedMs }: PodSync): void {
+  kubelet.observe("kubelet_pod_worker_duration_seconds", (endedMs - startedMs) / 1000, [operationTypeOf(track)]);
+  if (track === undefined) return;
+  if (track.syncedRevision === undefined && track.seenAt !== undefined)
+    kubelet.observe("kubelet_pod_worker_start_duration_seconds", Math.max(0, startedMs - track.seenAt) / 1000);
+  track.syncedRevision = track.desired?.revision ?? 0;
 }
 
 /** The kubelet's names of the kinds of syncs. Nothing is left of a pod that is not tracked any more. */

@@ -30,17 +30,7 @@ export const metricsOfKubeletAlone: Readonly<Record<string, string>> = {
   container_spec_cpu_shares: "as container_spec_cpu_period",
 };
 
-/** Fields of the summary that only the kubelet has. */
-export const fieldsOfKubeletAlone: Readonly<Record<string, string>> = {
-  "node.cpu.psi": "this kernel has no pressure: the kubelet shows zeros, Berth nothing",
-  "node.memory.psi": "as node.cpu.psi",
-  "node.io.psi": "as node.cpu.psi",
-  "node.systemContainers[].cpu.psi": "as node.cpu.psi",
-  "node.systemContainers[].memory.psi": "as node.cpu.psi",
-  "node.systemContainers[].io.psi": "as node.cpu.psi",
-};
-
-/** Fields that only Berth has. */
+/** Fields of the summary that only Berth has. */
 export const fieldsOfBerthAlone: Readonly<Record<string, string>> = {
   "pods[].network":
     "cAdvisor does not find the sandboxes of a private containerd; Berth reads the interfaces of their processes",

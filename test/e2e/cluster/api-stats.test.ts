@@ -13,7 +13,6 @@ import { callCri } from "../../bed/containerd/cri-call.ts";
 import { unpackPackages } from "../../bed/packages.ts";
 import {
   fieldsOfBerthAlone,
-  fieldsOfKubeletAlone,
   isKnown,
   metricsOfKubeletAlone,
 } from "../../differential/stats/known-stats-differences.ts";
@@ -47,7 +46,7 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
     test(`/stats/summary${query} has the fields of the kubelet's for the same pods`, async () => {
       const [kubelet, berth] = [JSON.parse(recordedPage(file)), await summaryOf(query)].map((each) => fieldPaths(each));
       const [ofKubelet, ofBerth] = [kubelet ?? [], berth ?? []];
-      expect(missingIn(ofKubelet, ofBerth).filter((path) => !isKnown(fieldsOfKubeletAlone, path))).toEqual([]);
+      expect(missingIn(ofKubelet, ofBerth)).toEqual([]);
       expect(missingIn(ofBerth, ofKubelet).filter((path) => !isKnown(fieldsOfBerthAlone, path))).toEqual([]);
     });
 
@@ -61,6 +60,7 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
     const text = await page("/metrics/cadvisor");
     const berth = metricShapes(text, isRoot);
     expect(missingIn(kubelet.keys(), berth.keys()).filter((name) => !isKnown(metricsOfKubeletAlone, name))).toEqual([]);
+    expect(Object.keys(metricsOfKubeletAlone).filter((name) => berth.has(name) || !kubelet.has(name))).toEqual([]);
     for (const [name, { help, type, isTimed }] of metricShapes(text)) {
       const expected = metricShapes(recordedPage("cadvisor.txt")).get(name);
       if (expected !== undefined)

@@ -52,7 +52,7 @@ function countingReader() {
 
 test("each level of detail reads only its files", async () => {
   await makeCgroup("/a");
-  const readsOf = (detail: "resources" | "summary" | "all") => {
+  const readsOf = (detail: "resources" | "cpu-and-memory" | "summary" | "all") => {
     const { cgroups, names } = countingReader();
     cgroups.read("/a", detail);
     return new Set(names);
@@ -60,6 +60,7 @@ test("each level of detail reads only its files", async () => {
   expect([...readsOf("resources")].toSorted()).toEqual(
     ["cpu.stat", "memory.current", "memory.max", "memory.stat", "memory.swap.current", "memory.swap.max"].toSorted(),
   );
+  expect(readsOf("cpu-and-memory").size).toBe(8);
   expect(readsOf("summary").has("io.pressure")).toBe(true);
   expect(readsOf("summary").has("io.stat")).toBe(false);
   expect(readsOf("all").size).toBe(Object.keys(FILES).length - 1);

@@ -11,9 +11,9 @@ import { readPressure } from "./psi.ts";
 
 /**
  * What is read of a cgroup; each level reads more files than the one before. `resources`: CPU, memory and swap.
- * `summary`: pressure too. `all`: every file that cAdvisor reads.
+ * `cpu-and-memory`: with the pressure of both. `summary`: with that of IO. `all`: every file that cAdvisor reads.
  */
-export type UsageDetail = "resources" | "summary" | "all";
+export type UsageDetail = "resources" | "cpu-and-memory" | "summary" | "all";
 
 /** What a cgroup uses, and its limits, as far as they were read. */
 export interface CgroupUsage {
@@ -34,9 +34,11 @@ export interface CgroupUsageReader {
 }
 
 const RESOURCES = ["cpu.stat", "memory.current", "memory.stat", "memory.max", "memory.swap.current", "memory.swap.max"];
-const SUMMARY = [...RESOURCES, "cpu.pressure", "memory.pressure", "io.pressure"];
+const CPU_AND_MEMORY = [...RESOURCES, "cpu.pressure", "memory.pressure"];
+const SUMMARY = [...CPU_AND_MEMORY, "io.pressure"];
 const FILES: Readonly<Record<UsageDetail, ReadonlySet<string>>> = {
   resources: new Set(RESOURCES),
+  "cpu-and-memory": new Set(CPU_AND_MEMORY),
   summary: new Set(SUMMARY),
   all: new Set([
     ...SUMMARY,

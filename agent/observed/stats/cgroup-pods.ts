@@ -11,6 +11,7 @@ import type {
 import type { ContainerIndex, IndexedContainer } from "./container-index.ts";
 import type { CpuRatePass } from "./cpu-rates.ts";
 import { usageOfCgroup } from "./from-cgroup.ts";
+import { hasNetwork } from "./has-network.ts";
 import type { SandboxProcesses } from "./sandbox-processes.ts";
 
 export interface CgroupPodsDeps {
@@ -115,9 +116,9 @@ function createReader(deps: CgroupPodsDeps, detail: UsageDetail, rates: CpuRateP
   return {
     readsAll: detail === "all",
     usage: (path, startedAtMs) => readUsage(path, startedAtMs, detail === "all"),
-    usageOfContainer: (path, startedAtMs) => readUsage(path, startedAtMs, detail !== "resources"),
+    usageOfContainer: (path, startedAtMs) => readUsage(path, startedAtMs, hasNetwork(detail)),
     interfaces(path) {
-      if (detail === "resources") return undefined;
+      if (!hasNetwork(detail)) return undefined;
       const [pid = 0] = cgroups.processes(path);
       return pid > 0 ? proc.interfaces(pid) : undefined;
     },

@@ -238,6 +238,14 @@ describe("pods with cgroups of their own", () => {
     expect((await reader.read("summary")).pods[0]?.usage?.cpu?.nanoCores).toBeWithin(95e6, 101e6);
   });
 
+  test("have CPU and memory with their pressure alone, if only those are asked for", async () => {
+    await runPod("web");
+    const { pods, node } = await createReader().read("cpu-and-memory");
+    const usage = pods[0]?.containers[0]?.usage;
+    expect(Object.keys(usage?.psi ?? {})).toEqual(["cpu", "memory"]);
+    expect([usage?.processes, pods[0]?.interfaces, node.interfaces]).toEqual([undefined, undefined, undefined]);
+  });
+
   test("that are new have a rate since their start, where nothing was used yet", async () => {
     const reader = createReader();
     await makeCgroup(SLICE);

@@ -17,6 +17,7 @@ import { type CgroupPodsDeps, readCgroupPods } from "./cgroup-pods.ts";
 import { type CpuRatePass, createCpuRates } from "./cpu-rates.ts";
 import type { DiskUsages } from "./disk-usages.ts";
 import { usageOfCgroup } from "./from-cgroup.ts";
+import { hasNetwork } from "./has-network.ts";
 import { readNodeUsage } from "./node-usage.ts";
 import type { RuntimePods } from "./runtime-pods.ts";
 
@@ -40,7 +41,7 @@ export interface StatsReaderDeps {
 
 /**
  * Reads what the node and its pods use, when a client asks; nothing runs between the calls. `resources` is CPU, memory and
- * swap. `summary` adds the rest of the summary API, `all` what only cAdvisor shows.
+ * swap, `cpu-and-memory` has their pressure too. `summary` adds the rest of the summary API, `all` what only cAdvisor shows.
  */
 export interface StatsReader {
   /** Rejects with `CriError` if the runtime cannot list its containers. */
@@ -114,7 +115,7 @@ function readNode(
   return {
     usage,
     systemContainers: systemContainers(deps, detail, pass, { node: usage, pods: above[0] }),
-    ...(detail !== "resources" && { interfaces: proc.interfaces(1) }),
+    ...(hasNetwork(detail) && { interfaces: proc.interfaces(1) }),
     ...(available && {
       tasks: { atMs: clock.now(), max: available.capacity, current: available.capacity - available.available },
     }),

@@ -95,7 +95,7 @@ describe("/stats/summary", () => {
       const { ask, reads } = createSubject();
       const { node } = JSON.parse((await ask("/stats/summary", asked)).body) as { readonly node: object };
       expect(Object.keys(node).includes("network")).toBe(isAll);
-      expect(reads).toEqual(["rates", isAll ? "summary" : "resources"]);
+      expect(reads).toEqual(["rates", isAll ? "summary" : "cpu-and-memory"]);
     });
 
   test("a runtime that is away is an error with the kubelet's text", async () => {

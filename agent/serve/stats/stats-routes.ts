@@ -57,7 +57,7 @@ async function summary(deps: StatsRoutesDeps, request: ApiRequest, response: Api
   const scope = await scopeOf(request);
   try {
     await deps.prepareRates(request.signal);
-    const readings = await deps.read(scope === "all" ? "summary" : "resources");
+    const readings = await deps.read(scope === "all" ? "summary" : "cpu-and-memory");
     response.start(200, { "content-type": "application/json" });
     response.end(goJson(toSummary(deps.nodeName, readings, scope), 1));
   } catch (error) {

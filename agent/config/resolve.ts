@@ -241,11 +241,11 @@ function resolveApi(kubelet: KubeletConfiguration, ...[{ certDir }, gates, absol
 
 /** Every flag with its effective value, as `/flagz` shows it. Secret ones are masked, as the kubelet masks them. */
 export function flagValuesOf({ byName }: FlagOverrides, kubelet: KubeletConfiguration): Config["flagValues"] {
-  const valueOf = ({ name, field, default: fallback }: Flag) =>
+  const effectiveOf = ({ name, field, default: fallback }: Flag) =>
     field === undefined ? (byName.get(name)?.value ?? fallback) : valueAt(kubelet, field);
   const textOf = (value: unknown) => (typeof value === "object" ? JSON.stringify(value) : String(value ?? ""));
   const all: readonly Flag[] = flagGroups.flatMap(({ flags }) => flags);
-  return Object.fromEntries(all.map((flag) => [flag.name, flag.secret ? "CLASSIFIED" : textOf(valueOf(flag))]));
+  return Object.fromEntries(all.map((flag) => [flag.name, flag.secret ? "CLASSIFIED" : textOf(effectiveOf(flag))]));
 }
 
 function valueAt(value: unknown, path: string): unknown {

@@ -8,10 +8,10 @@ import { createResponse, createUpgradeResponse, type TrackedResponse } from "./a
 import { createAdmitRequest } from "./auth/admit-request.ts";
 import type { Authenticator } from "./auth/authenticator.ts";
 import type { Authorizer } from "./auth/authorizer.ts";
-import { type Channel, type ConnectionLimits, createConnections } from "./connections.ts";
+import { type Channel, type ConnectionLimits, type Connections, createConnections } from "./connections.ts";
 import { listenOn } from "./listen.ts";
 import { readBody } from "./request-body.ts";
-import { dispatchRequest, type ReceivedRequest } from "./request-dispatch.ts";
+import { dispatchRequest, type ReceivedRequest, type RequestDispatchDeps } from "./request-dispatch.ts";
 import type { Route } from "./route.ts";
 import { createRouteTable } from "./route-table.ts";
 
@@ -74,42 +74,32 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     settings: { maxConcurrentStreams: MAX_STREAMS_PER_CONNECTION, maxHeaderListSize: MAX_HEADER_BYTES },
   });
 
-  async function serve(
+  const serve = (
     incoming: Incoming,
     response: TrackedResponse,
     upgrade: ReceivedRequest["upgrade"],
     ended: Ended,
-  ) {
-    const socket = socketOf(incoming);
-    const abort = new AbortController();
-    const release = connections.onRequest(channelOf(incoming), () => abort.abort());
-    ended(() => abort.abort());
-    const request: ReceivedRequest = {
-      method: incoming.method ?? "",
-      target: incoming.url ?? "",
-      headers: incoming.headers,
-      socket,
-      signal: abort.signal,
-      body: (limitBytes) => readBody(incoming, limitBytes),
-      upgrade,
-    };
-    await dispatchRequest(deps, request, response);
-    ended(release);
-  }
+  ): void => {
+    serveRequest({ ...deps, connections }, incoming, response, upgrade, ended).catch((err: unknown) => {
+      // A session that is gone when its request arrives has no connection any more.
+      log.debug({ err }, "a request to the node's API has ended before it was read");
+      response.abort();
+    });
+  };
 
   server.on("request", (incoming: Incoming, outgoing: ServerResponse) => {
     outgoing.on("error", ignoreBroken);
     // An error resets a stream of HTTP/2; without one it would end like a whole answer.
     const abort = () => outgoing.destroy(new Error("the answer has failed"));
     const response = createResponse(outgoing, incoming.method === "HEAD", abort);
-    void serve(incoming, response, undefined, onClosed(outgoing));
+    serve(incoming, response, undefined, onClosed(outgoing));
   });
   server.on("upgrade", (incoming: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on("error", ignoreBroken);
     const response = createUpgradeResponse(socket, incoming.method === "HEAD");
     const protocol = incoming.headers.upgrade ?? "";
     const upgrade = { protocol, rawHeaders: incoming.rawHeaders, socket, head };
-    void serve(incoming, response, upgrade, onClosed(socket));
+    serve(incoming, response, upgrade, onClosed(socket));
   });
   server.on("connection", connections.onConnection);
   server.on("secureConnection", connections.onHandshake);
@@ -128,6 +118,35 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
       await closed;
     },
   };
+}
+
+interface ServeDeps extends RequestDispatchDeps {
+  readonly connections: Connections;
+}
+
+/** Rejects only if the request has no connection any more. */
+async function serveRequest(
+  { connections, ...deps }: ServeDeps,
+  incoming: Incoming,
+  response: TrackedResponse,
+  upgrade: ReceivedRequest["upgrade"],
+  ended: Ended,
+): Promise<void> {
+  const socket = socketOf(incoming);
+  const abort = new AbortController();
+  const release = connections.onRequest(channelOf(incoming), () => abort.abort());
+  ended(() => abort.abort());
+  const request: ReceivedRequest = {
+    method: incoming.method ?? "",
+    target: incoming.url ?? "",
+    headers: incoming.headers,
+    socket,
+    signal: abort.signal,
+    body: (limitBytes) => readBody(incoming, limitBytes),
+    upgrade,
+  };
+  await dispatchRequest(deps, request, response);
+  ended(release);
 }
 
 /** Calls back when the answer or the connection has closed, at once if it has already. */

@@ -48,7 +48,8 @@ describe("a page", () => {
   test("loses the series that are removed", () => {
     const { store, page } = start();
     for (const host of ["a", "b"]) store.add("calls_total", ["200", host]);
-    store.removeSeries("calls_total", "host", "a");
+    store.removeSeries("calls_total", { host: "a", code: "404" });
+    store.removeSeries("calls_total", { host: "a", code: "200" });
     expect(page()).toEqual(['calls_total{code="200",host="b"} 1', "ends_total 0", "pods 0"]);
     store.clear("calls_total");
     expect(page()).toEqual(["ends_total 0", "pods 0"]);

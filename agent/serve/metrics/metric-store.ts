@@ -26,8 +26,8 @@ export interface MetricStore<Name extends string> {
   set(name: Name, value: number, labelValues?: LabelValues): void;
   /** Removes all series of a metric. */
   clear(name: Name): void;
-  /** Removes the series whose label has this value. */
-  removeSeries(name: Name, label: string, value: string): void;
+  /** Removes the series that have all these values. */
+  removeSeries(name: Name, labels: Labels): void;
   /** Every metric with its samples so far, in the order of the definitions. */
   families(): readonly MetricFamily[];
 }
@@ -85,10 +85,14 @@ export function createMetricStore<Definitions extends MetricDefinitions>(
       if ("value" in series) series.value = value;
     },
     clear: (name) => void seriesByName.delete(name),
-    removeSeries(name, label, value) {
-      const index = definitionOf(name).labels.indexOf(label);
+    removeSeries(name, labels) {
+      const names = definitionOf(name).labels;
       const all = seriesByName.get(name);
-      for (const key of all?.keys() ?? []) if (key.split(SEPARATOR)[index] === value) all?.delete(key);
+      const wanted = Object.entries(labels).map(([label, value]) => [names.indexOf(label), value] as const);
+      for (const key of all?.keys() ?? []) {
+        const values = key.split(SEPARATOR);
+        if (wanted.every(([index, value]) => values[index] === value)) all?.delete(key);
+      }
     },
     families: () =>
       Object.entries(definitions).map(([name, definition]) => ({

@@ -9,6 +9,7 @@ import { formatExposition } from "../stats/exposition.ts";
 import { createKubeletMetrics } from "./kubelet-metrics.ts";
 import { setPodGauges } from "./pod-gauges.ts";
 import { createPodRecorder } from "./pod-recorder.ts";
+import { createProbeRecorder } from "./probe-recorder.ts";
 
 const uid = "u-1" as PodUid;
 const pod: Pod = {
@@ -216,4 +217,24 @@ test("a pod that has finished is not seen again while its source still has it, b
   recorder.onPodUpdated(desired);
   expect(desiredCount()).toEqual(['kubelet_desired_pods{static=""} 1']);
   expect(samples("kubelet_containers_per_pod_count_count")).toEqual(["kubelet_containers_per_pod_count_count 2"]);
+});
+
+test("the probes of a pod are forgotten with it", () => {
+  const { metrics, recorder, samples } = startRecorder();
+  recorder.onPodUpdated(desired);
+  const recordProbe = createProbeRecorder(metrics);
+  const probe = { uid, pod, container: { name: "main" }, kind: "liveness" } as const;
+  recordProbe(probe, { result: "success", message: "" }, 20);
+  recordProbe(probe, { result: "failure", message: "" }, 20);
+  recordProbe(probe, { result: "error", message: "" }, 20);
+  const labels = 'container="main",namespace="default",pod="web"';
+  expect(samples("prober_probe_total")).toEqual([
+    `prober_probe_total{${labels},pod_uid="u-1",probe_type="Liveness",result="failed"} 1`,
+    `prober_probe_total{${labels},pod_uid="u-1",probe_type="Liveness",result="successful"} 1`,
+  ]);
+  expect(samples("prober_probe_duration_seconds_count")).toEqual([
+    `prober_probe_duration_seconds_count{${labels},probe_type="Liveness"} 1`,
+  ]);
+  recorder.onPodFinished(uid);
+  expect(samples("prober_probe")).toEqual([]);
 });

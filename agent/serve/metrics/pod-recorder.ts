@@ -52,7 +52,7 @@ interface DecidedPod {
 }
 
 export function createPodRecorder(metrics: KubeletMetrics, deps: ActionRecorderDeps): PodRecorder {
-  const { kubelet, probes } = metrics;
+  const { kubelet } = metrics;
   const { clock } = deps;
   const tracked = new Map<PodUid, TrackedPod>();
   /** The desired pods, each with whether it has finished: its source may still change it then. */
@@ -115,13 +115,20 @@ export function createPodRecorder(metrics: KubeletMetrics, deps: ActionRecorderD
     },
     onPodRemoved: (uid) => void desiredPods.delete(uid),
     onPodFinished(uid) {
+      forgetProbes(metrics, uid, tracked.get(uid)?.desired?.pod);
       tracked.delete(uid);
       if (desiredPods.has(uid)) desiredPods.set(uid, "finished");
       starts.onPodRemoved(uid);
-      probes.removeSeries("prober_probe_total", "pod_uid", uid);
     },
     pods: () => tracked.values(),
   };
+}
+
+function forgetProbes({ probes }: KubeletMetrics, uid: PodUid, pod: Pod | undefined): void {
+  const { namespace, name } = pod?.metadata ?? {};
+  probes.removeSeries("prober_probe_total", { pod_uid: uid });
+  if (namespace !== undefined && name !== undefined)
+    probes.removeSeries("prober_probe_duration_seconds", { namespace, pod: name });
 }
 
 function newTrack(): TrackedPod {

@@ -170,6 +170,24 @@ test("a call that failed after the runtime had reopened the log takes no file aw
   expect(files()).toEqual({ "0.log": "b", [name("20260101-000000")]: "a" });
 });
 
+test("a rotated log that is removed before it is compressed stops no other one", async () => {
+  const { clock, disk, log, begin, write, files } = await createFixture();
+  await write(full("a"), name("20251231-000000"));
+  await write(full("b"), name("20251231-000001"));
+  await write(full("c"), name("20251231-000002"));
+  const { before } = disk;
+  disk.before = (verb, path) => {
+    before(verb, path);
+    if (verb === "gzip" && path.endsWith(name("20251231-000001"))) disk.takeNodes(path);
+  };
+  const rotation = begin();
+  rotation.onObserved(podOf("exited", FakeClock.start - 1));
+  await rotation.settled();
+  expect(files()).toEqual({ "0.log": "", [`${name("20251231-000002")}.gz`]: "c" });
+  expect(log.takeLines()).toEqual([]);
+  expect(clock.pendingTimers).toBe(0);
+});
+
 test("a log that was removed is created again", async () => {
   const { clock, disk, begin, files } = await createFixture();
   begin().onObserved(podOf("running"));

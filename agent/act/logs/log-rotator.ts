@@ -89,7 +89,8 @@ export function createLogRotator({ logs, runtime, clock, settings, workers }: Lo
         }, signal);
       } catch (error) {
         await logs.remove(at(temporaryName(source)));
-        throw error;
+        // A rotation meanwhile may have removed it as the oldest one.
+        if ((await logs.stat(at(source))) !== undefined) throw error;
       } finally {
         log.compressing = undefined;
       }

@@ -10,7 +10,9 @@ import {
 } from "./log-rotation.ts";
 
 const settings = { maxSizeBytes: 10_000_000, maxFiles: 5, maxWorkers: 1, monitorIntervalMs: 10_000 };
-const at = (sizeBytes: number, time: number): LogMeasurement => ({ sizeBytes, at: time, bytesPerMs: 0 });
+const at = (sizeBytes: number, time: number, bytesPerMs = 0): LogMeasurement => ({
+  ...{ sizeBytes, at: time, elapsedMs: 0, hasGrown: false, bytesPerMs },
+});
 
 const looks: readonly (readonly [
   sentence: string,
@@ -21,11 +23,14 @@ const looks: readonly (readonly [
 ])[] = [
   ["seen for the first time: when it is written to", undefined, 5_000_000, 1000, undefined],
   ["unchanged: when it is written to", at(5000, 0), 5000, 1000, undefined],
-  ["that would take hours: at the interval", at(0, 0), 1000, 1000, 11_000],
+  ["unchanged after a fast time: when it is written to", at(5000, 0, 50_000), 5000, 1000, undefined],
+  ["that would take hours: at the interval", at(0, 0), 1000, 60_000, 70_000],
+  ["that would take hours, after a short time: after twice that", at(0, 0), 1000, 1000, 3000],
   ["at 50 MB/s: when it can have reached the limit", at(0, 0), 5_000_000, 100, 200],
   ["that would take two seconds: then", at(0, 0), 5_000_000, 2000, 4000],
+  ["between two bursts of 50 MB/s: at half that rate", at(4_000_000, 0, 50_000), 5_000_000, 100, 300],
   ["that is nearly full: not at once", at(9_000_000, 0), 9_999_999, 100, 200],
-  ["that was rotated: at the rate of the new file", at(9_999_999, 0), 1_000_000, 1000, 10_000],
+  ["that was rotated: at the rate of the new file", at(9_999_999, 0), 1_000_000, 1000, 3000],
 ];
 for (const [sentence, before, sizeBytes, now, lookAt] of looks)
   test(`the next look at a log ${sentence}`, () => {

@@ -12,34 +12,43 @@ export interface LogRotationSettings {
   readonly monitorIntervalMs: number;
 }
 
-/** The size of a log at a time, and how fast it has grown before; epoch milliseconds. */
+/** The size of a log at a time, and how it has grown since the measurement before; times in epoch milliseconds. */
 export interface LogMeasurement {
   readonly sizeBytes: number;
   readonly at: number;
+  /** How long ago the measurement before was. */
+  readonly elapsedMs: number;
+  readonly hasGrown: boolean;
   readonly bytesPerMs: number;
 }
 
 /** How soon a log is looked at again at the earliest: also one that is written to without a pause. */
 export const MIN_LOOK_INTERVAL_MS = 100;
 
-/** Measures a log. A log that is smaller than before has been rotated or truncated. */
+/**
+ * Measures a log. A log that is smaller than before has been rotated or truncated. After a fast time the rate sinks by half
+ * with each measurement at most: containers write in bursts.
+ */
 export function measureLog(before: LogMeasurement | undefined, sizeBytes: number, now: number): LogMeasurement {
-  if (before === undefined) return { sizeBytes, at: now, bytesPerMs: 0 };
+  if (before === undefined) return { sizeBytes, at: now, elapsedMs: 0, hasGrown: false, bytesPerMs: 0 };
   const written = sizeBytes < before.sizeBytes ? sizeBytes : sizeBytes - before.sizeBytes;
-  return { sizeBytes, at: now, bytesPerMs: written / Math.max(1, now - before.at) };
+  const elapsedMs = Math.max(1, now - before.at);
+  const bytesPerMs = Math.max(written / elapsedMs, before.bytesPerMs / 2);
+  return { sizeBytes, at: now, elapsedMs, hasGrown: written > 0, bytesPerMs };
 }
 
 /**
- * When a log can have reached its limit, at the rate at which it grows. Undefined for a log that has not grown: it is
- * looked at when something is written to it.
+ * When a log can have reached its limit, at the rate at which it grows; after twice the time since the measurement before
+ * at the latest, because the rate may rise. Undefined for a log that has not grown: it is looked at when something is
+ * written to it.
  */
 export function nextLookAt(
-  { sizeBytes, at, bytesPerMs }: LogMeasurement,
+  { sizeBytes, at, elapsedMs, hasGrown, bytesPerMs }: LogMeasurement,
   { maxSizeBytes, monitorIntervalMs }: LogRotationSettings,
 ): number | undefined {
-  if (bytesPerMs === 0) return undefined;
-  const leftMs = (maxSizeBytes - sizeBytes) / bytesPerMs;
-  return at + Math.min(monitorIntervalMs, Math.max(MIN_LOOK_INTERVAL_MS, leftMs));
+  if (!hasGrown) return undefined;
+  const waitMs = Math.min((maxSizeBytes - sizeBytes) / bytesPerMs, 2 * elapsedMs, monitorIntervalMs);
+  return at + Math.max(MIN_LOOK_INTERVAL_MS, waitMs);
 }
 
 const COMPRESSED = ".gz";

@@ -195,3 +195,8 @@ test("objects that were kept on the disk are counted until the API server answer
     "kept           3 objects of pods come from the disk: the API server has not answered yet",
   ]);
 });
+
+test("the address of the node's API is shown where it is served", () => {
+  expect(formatStatus({ ...alone, api: "0.0.0.0:10250" }, now)).toMatch(/^API +served on 0\.0\.0\.0:10250$/m);
+  expect(formatStatus(alone, now)).not.toContain("API");
+});

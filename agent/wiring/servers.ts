@@ -32,6 +32,7 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
   const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
   const volumes = createVolumeFigures(statOptions, agent, { ...config, ...served });
   const started: { stop(): Promise<void> }[] = [];
+  let api: NodeApi | undefined;
   const stop = async () => {
     await Promise.all(started.map((server) => server.stop()));
   };
@@ -42,13 +43,13 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
       clock,
     };
     const logs: LocalServerOptions["logs"] = (request) => answerLogs(logDeps, request);
-    started.push(serveStatus({ root, clock, volumes, logs }, agent, served));
+    started.push(serveStatus({ root, clock, volumes, logs, apiAddress: () => api?.address }, agent, served));
     started.push(await serveLocalExec(adapters, agent));
     const health = await serveHealthIfConfigured(config, adapters);
     if (health !== undefined) started.push(health);
     const shown = keepVolumeFigures(volumes, config.volumeStatsAggPeriodMs, clock);
     const reviews = clusterNode?.reviews;
-    const api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, reviews });
+    api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, reviews });
     if (api !== undefined) started.push(api);
     return { stop };
   } catch (error) {
@@ -90,11 +91,13 @@ export interface ServedNode extends Pick<NodeFacts, "allocatable"> {
 
 interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volumes" | "logs"> {
   readonly root: Files;
+  /** Where the node's API is served; undefined if it is not. */
+  readonly apiAddress: () => string | undefined;
 }
 
 /** Starts the local server that answers `berth pods`, `berth status` and `berth doctor`. */
 function serveStatus(
-  { root, clock, volumes, logs }: LocalServerAdapters,
+  { root, clock, volumes, logs, apiAddress }: LocalServerAdapters,
   agent: Agent,
   { config: { nodeName }, clusterNode, commandLine }: ServedNode,
 ): LocalServer {
@@ -106,6 +109,7 @@ function serveStatus(
       node: { name: nodeName, version: kubeletVersion },
       report: nodeSummary.report(),
       cluster: clusterNode?.state(),
+      api: apiAddress(),
       pods: podReports.all().map(summarizePod),
       keptReferences: clusterSync?.objects.keptReferences() ?? 0,
       pulls: podReports.all().flatMap((report) => report.pulls),

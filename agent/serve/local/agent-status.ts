@@ -42,6 +42,8 @@ export interface AgentStatus {
   readonly runtime: RuntimeState;
   /** Absent on a standalone node. */
   readonly cluster?: ClusterStatus;
+  /** Where the node's API is served: address and port. Absent if it is not. */
+  readonly api?: string;
   /** The number of pods by phase. */
   readonly pods: Readonly<Record<string, number>>;
   /** The number of pods by the state that `berth pods` shows. Agents of earlier releases omit this. */
@@ -65,6 +67,7 @@ export interface AgentStatusInput {
   readonly node: AgentStatus["node"];
   readonly report: LocalNodeReport;
   readonly cluster: ClusterStatus | undefined;
+  readonly api?: string | undefined;
   readonly pods: readonly Pick<PodSummary, "phase" | "reason" | "message" | "failure" | "status">[];
   readonly keptReferences?: number;
   /** The image pulls in progress, of all pods; `since` is in milliseconds since the epoch. */
@@ -76,6 +79,7 @@ export function summarizeAgent({
   node,
   report,
   cluster,
+  api,
   pods,
   keptReferences = 0,
   pulls = [],
@@ -90,6 +94,7 @@ export function summarizeAgent({
     node,
     runtime: report.runtime,
     ...(cluster && { cluster }),
+    ...(api !== undefined && { api }),
     pods: countsOf(pods.map(({ phase }) => phase || "Unknown")),
     states: countsOf(pods.map(podState)),
     ...(Object.keys(notReady).length > 0 && { notReady }),

@@ -26,6 +26,8 @@ export interface NodeApiOptions extends ApiRouteDeps {
 
 /** The node's HTTPS API while it is served. */
 export interface NodeApi {
+  /** Address and port. */
+  readonly address: string;
   stop(): Promise<void>;
 }
 
@@ -59,6 +61,7 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
   const stopped = new AbortController();
   const followed = followFiles(files, contents, { server, settings, log }, stopped.signal);
   return {
+    address: `${api.address}:${port}`,
     async stop() {
       stopped.abort();
       await Promise.all([server.stop(), followed]);

@@ -32,7 +32,6 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
   const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
   const volumes = createVolumeFigures(statOptions, agent, { ...config, ...served });
   const started: { stop(): Promise<void> }[] = [];
-  let api: NodeApi | undefined;
   const stop = async () => {
     await Promise.all(started.map((server) => server.stop()));
   };
@@ -43,14 +42,14 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
       clock,
     };
     const logs: LocalServerOptions["logs"] = (request) => answerLogs(logDeps, request);
-    started.push(serveStatus({ root, clock, volumes, logs, apiAddress: () => api?.address }, agent, served));
-    started.push(await serveLocalExec(adapters, agent));
     const health = await serveHealthIfConfigured(config, adapters);
     if (health !== undefined) started.push(health);
     const shown = keepVolumeFigures(volumes, config.volumeStatsAggPeriodMs, clock);
     const reviews = clusterNode?.reviews;
-    api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, reviews });
+    const api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, reviews });
     if (api !== undefined) started.push(api);
+    started.push(serveStatus({ root, clock, volumes, logs, apiAddress: api?.address }, agent, served));
+    started.push(await serveLocalExec(adapters, agent));
     return { stop };
   } catch (error) {
     await stop();
@@ -92,7 +91,7 @@ export interface ServedNode extends Pick<NodeFacts, "allocatable"> {
 interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volumes" | "logs"> {
   readonly root: Files;
   /** Where the node's API is served; undefined if it is not. */
-  readonly apiAddress: () => string | undefined;
+  readonly apiAddress: string | undefined;
 }
 
 /** Starts the local server that answers `berth pods`, `berth status` and `berth doctor`. */
@@ -109,7 +108,7 @@ function serveStatus(
       node: { name: nodeName, version: kubeletVersion },
       report: nodeSummary.report(),
       cluster: clusterNode?.state(),
-      api: apiAddress(),
+      api: apiAddress,
       pods: podReports.all().map(summarizePod),
       keptReferences: clusterSync?.objects.keptReferences() ?? 0,
       pulls: podReports.all().flatMap((report) => report.pulls),

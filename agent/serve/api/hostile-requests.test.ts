@@ -1,0 +1,148 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import type { TLSSocket } from "node:tls";
+import { createClock } from "../../../host/clock.ts";
+import { createApiClient } from "../../../test/fakes/api-client.ts";
+import { FakeLog } from "../../../test/fakes/log.ts";
+import { createCertificateAuthority } from "../../../test/upstream/pki.ts";
+import { type ApiServer, createApiServer } from "./api-server.ts";
+import { alwaysAllow } from "./auth/authorizer.ts";
+import type { Route } from "./route.ts";
+
+setDefaultTimeout(60_000);
+
+const serving = createCertificateAuthority("serving").issue({ commonName: "node", hosts: ["127.0.0.1"] });
+const log = new FakeLog();
+let running = 0;
+const routes: readonly Route[] = [
+  { pattern: "/pods", methods: ["GET"], handle: async (_request, response) => response.end("pods") },
+  {
+    pattern: "/run/{namespace}/{pod}/{container}",
+    methods: ["POST"],
+    handle: async ({ body }, response) => response.end(await body(1_000)),
+  },
+  {
+    pattern: "/exec/{namespace}/{pod}/{container}",
+    methods: ["GET", "POST"],
+    handle: async (_request, response) => response.end("no upgrade"),
+    upgrade: ({ socket, signal }) =>
+      new Promise((resolve) => {
+        running++;
+        socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n");
+        socket.resume();
+        signal.addEventListener("abort", () => {
+          running--;
+          resolve();
+        });
+      }),
+  },
+];
+
+let server: ApiServer;
+let client: ReturnType<typeof createApiClient>;
+beforeAll(async () => {
+  server = createApiServer({
+    routes,
+    authenticator: { authenticate: async () => ({ username: "anyone", groups: [] }) },
+    authorizer: alwaysAllow,
+    tls: serving,
+    limits: { maxConnections: 500, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
+    clock: createClock(),
+    log,
+  });
+  client = createApiClient({ port: await server.listen(0, "127.0.0.1"), ca: undefined });
+});
+afterAll(() => server.stop());
+
+const openFiles = async () => (await readdir("/proc/self/fd")).length;
+async function cut(bytes: string): Promise<void> {
+  const socket: TLSSocket = await client.openSocket(bytes);
+  socket.on("error", () => {
+    // The server may be the first to end the connection.
+  });
+  socket.resume();
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.destroy();
+  await closed;
+}
+
+/** Sends bytes, waits for the first bytes of an answer or the end of the connection, and vanishes. */
+async function ask(bytes: string): Promise<"answered" | "ended" | "silence"> {
+  const socket: TLSSocket = await client.openSocket(bytes);
+  socket.on("error", () => {
+    // The server may be the first to end the connection.
+  });
+  const result = await Promise.race([
+    new Promise<"answered">((resolve) => socket.once("data", () => resolve("answered"))),
+    new Promise<"ended">((resolve) => socket.once("close", () => resolve("ended"))),
+    Bun.sleep(5_000).then(() => "silence" as const),
+  ]);
+  socket.destroy();
+  return result;
+}
+
+/** The requests are cut there, and their clients vanish. */
+const requests: Readonly<Record<string, string>> = {
+  GET: "GET /pods HTTP/1.1\r\nHost: node\r\nAccept: */*\r\n\r\n",
+  "POST with a body": `POST /run/a/b/c HTTP/1.1\r\nHost: node\r\nContent-Length: 200\r\n\r\n${"x".repeat(200)}`,
+  "POST in chunks": `POST /run/a/b/c HTTP/1.1\r\nHost: node\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n${"x".repeat(100)}\r\n0\r\n\r\n`,
+  upgrade: `POST /exec/a/b/c HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n${"x".repeat(200)}`,
+};
+
+test.each(Object.entries(requests))(
+  "a client that vanishes after any number of bytes of a %s leaves nothing",
+  async (_name, bytes) => {
+    await cut(bytes);
+    const before = await openFiles();
+    for (let end = 0; end <= bytes.length; end += 10) await cut(bytes.slice(0, end));
+    while (running > 0) await Bun.sleep(5);
+    expect((await client.get("/pods")).text).toBe("pods");
+    expect(await openFiles()).toBeLessThan(before + 10);
+  },
+);
+
+const methods = ["GET", "POST", "CONNECT", "G\u00c4T", "GET GET"];
+const targets = [
+  "/pods",
+  "/pods%",
+  "/../..",
+  "*",
+  "/exec/a/b/c",
+  "/exec/%00/%ff/%2e%2e",
+  "http://x/pods",
+  `/${"%2f".repeat(1000)}`,
+];
+const headers = [
+  "X: y",
+  "Upgrade: SPDY/3.1\r\nConnection: Upgrade",
+  "Upgrade: websocket",
+  "Content-Length: -1",
+  "Content-Length: 99999999999",
+  "Transfer-Encoding: gzip",
+  "Authorization: Bearer \0",
+  "X: a\r\n b",
+  ": x",
+  "Host: a\r\nHost: b",
+  "Expect: 100-continue",
+];
+
+test("every combination of odd methods, targets and headers gets an answer, or its connection ends", async () => {
+  const before = await openFiles();
+  const texts = methods.flatMap((method) =>
+    targets.flatMap((target) =>
+      headers.map((header) => `${method} ${target} HTTP/1.1\r\nHost: node\r\n${header}\r\n\r\n`),
+    ),
+  );
+  const silent: string[] = [];
+  while (texts.length > 0)
+    await Promise.all(
+      texts.splice(0, 40).map(async (text) => {
+        if ((await ask(text)) === "silence") silent.push(text);
+      }),
+    );
+  expect(silent).toEqual([]);
+  while (running > 0) await Bun.sleep(5);
+  expect((await client.get("/pods")).text).toBe("pods");
+  expect(await openFiles()).toBeLessThan(before + 20);
+  expect(log.lines.filter(({ level }) => level === "error")).toEqual([]);
+});

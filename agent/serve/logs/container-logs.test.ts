@@ -256,6 +256,20 @@ async function hasOpenFile(path: string): Promise<boolean> {
   return false;
 }
 
+test("a log that is just being rotated is read when it is there again", async () => {
+  for (const query of ["", "follow=true"]) {
+    const { request, endContainer } = createFixture();
+    const client = request(query);
+    // The runtime opens the new file some milliseconds after the rename.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await writeFile(current, line("new"));
+    await client.received("new\n");
+    endContainer();
+    expect(await client.done).toEqual({ status: 200, text: "new\n" });
+    await rm(current);
+  }
+});
+
 test("a follower of a truncated log gets what is written from then on", async () => {
   await writeFile(current, line("a long first line"));
   const { request, endContainer } = createFixture();

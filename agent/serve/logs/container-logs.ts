@@ -101,7 +101,7 @@ async function sendLog(
   });
   try {
     const { logPath, state } = await deps.runtime.containerStatus(id, { signal });
-    const isRunning = options.follow && state === ContainerState.CONTAINER_RUNNING && !hasEnded;
+    const isRunning = state === ContainerState.CONTAINER_RUNNING && !hasEnded;
     const path = pathBelow(deps.logs.root, logPath);
     await followLog(
       deps,

@@ -1,9 +1,9 @@
 import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
-import type { Clock } from "../../../host/clock.ts";
 import { FilesError } from "../../../host/fs/files.ts";
 import { createLogReader, type LogFile, type LogRead, type LogReaderDeps, placeOf } from "./log-reader.ts";
 import { findTailStart } from "./log-tail.ts";
+import { openCurrentLog } from "./open-current-log.ts";
 
 /** Waits for the end of the container whose log is followed. */
 export interface FollowedContainer {
@@ -13,9 +13,9 @@ export interface FollowedContainer {
 }
 
 /** Sends a log as it is now. */
-async function readLog(deps: LogReaderDeps, read: LogRead): Promise<void> {
+async function readLog(deps: LogReaderDeps, read: LogRead, isRunning: boolean): Promise<void> {
   const reader = createLogReader(deps, read);
-  const log = await reader.open();
+  const log = await openFirst(deps, read, isRunning);
   try {
     await seekTail(deps, read, log);
     await reader.drain(log);
@@ -23,6 +23,10 @@ async function readLog(deps: LogReaderDeps, read: LogRead): Promise<void> {
   } finally {
     await log.file.close();
   }
+}
+
+async function openFirst(deps: LogReaderDeps, { path, signal }: LogRead, isRunning: boolean): Promise<LogFile> {
+  return { file: await (isRunning ? openCurrentLog(deps, path, signal) : deps.logs.open(path)), position: 0 };
 }
 
 async function seekTail({ blocks }: LogReaderDeps, { options: { tailLines } }: LogRead, log: LogFile): Promise<void> {
@@ -48,12 +52,8 @@ const MAX_WAITING_FILES = 2;
  * 3. The runtime replaces the files of stdout and stderr one after the other, so the old file may get a last line after
  *    the first one of the new file: it stays open, and is read again with each event, until the next rotation.
  */
-export async function followLog(
-  deps: LogReaderDeps & { readonly clock: Clock },
-  read: LogRead,
-  container: FollowedContainer,
-): Promise<void> {
-  if (!container.isRunning) return await readLog(deps, read);
+export async function followLog(deps: LogReaderDeps, read: LogRead, container: FollowedContainer): Promise<void> {
+  if (!container.isRunning || !read.options.follow) return await readLog(deps, read, container.isRunning);
   const { signal } = read;
   const reader = createLogReader(deps, read);
   const changed = createAutoResetEvent(deps.clock);
@@ -64,7 +64,7 @@ export async function followLog(
     changed.set();
   };
   container.onEnd(end);
-  const files = createFollowedFiles(reader.open, changed.set);
+  const files = createFollowedFiles(deps, read, changed.set);
   const { folder, name } = placeOf(read.path);
   try {
     deps.logs.watch(
@@ -96,7 +96,7 @@ export async function followLog(
 }
 
 /** The files of a followed log: the one before, the current one, and those that came after it. */
-function createFollowedFiles(open: () => Promise<LogFile>, onOpened: () => void) {
+function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () => void) {
   let previous: LogFile | undefined;
   let current: LogFile | undefined;
   const waiting: LogFile[] = [];
@@ -114,7 +114,7 @@ function createFollowedFiles(open: () => Promise<LogFile>, onOpened: () => void)
 
   async function openNext(): Promise<void> {
     if (isClosed || current === undefined) return;
-    const next = await open();
+    const next = { file: await deps.logs.open(read.path), position: 0 };
     const newest = waiting.at(-1) ?? current;
     if (isClosed || next.file.inode === newest.file.inode) return await next.file.close();
     if (waiting.length === MAX_WAITING_FILES) await waiting.pop()?.file.close();
@@ -137,7 +137,7 @@ function createFollowedFiles(open: () => Promise<LogFile>, onOpened: () => void)
     current: currentFile,
     open: (): readonly LogFile[] => [...(previous === undefined ? [] : [previous]), currentFile()],
     async openFirst() {
-      current = await open();
+      current = await openFirst(deps, read, true);
       // It may have been replaced before `current` was known.
       opener.wake();
     },

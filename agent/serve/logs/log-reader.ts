@@ -1,4 +1,5 @@
 import { basename, dirname } from "node:path/posix";
+import type { Clock } from "../../../host/clock.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import type { ReadableFile } from "../../../host/fs/readable-file.ts";
 import { createLogLines, type LogLines } from "./log-lines.ts";
@@ -6,6 +7,7 @@ import type { LogOptions } from "./log-options.ts";
 import type { ReadBlocks } from "./read-blocks.ts";
 
 export interface LogReaderDeps {
+  readonly clock: Clock;
   /** Rooted at the directory of the pods' logs. */
   readonly logs: Pick<Files, "open" | "watch">;
   readonly blocks: ReadBlocks;
@@ -30,8 +32,6 @@ export interface LogFile {
 
 /** Reads one log: converts its lines, and sends them. */
 export interface LogReader {
-  /** Opens the current file of the log. Rejects with `FilesError`. */
-  open(): Promise<LogFile>;
   /** Sends what a file has, to its end, or until the client has all that it wanted. */
   drain(log: LogFile): Promise<void>;
   isDone(): boolean;
@@ -42,7 +42,10 @@ export interface LogReader {
 /** Where the log is in the directory of the pods' logs. */
 export const placeOf = (path: string) => ({ folder: dirname(path), name: basename(path) });
 
-export function createLogReader({ logs, blocks }: LogReaderDeps, { path, options, write, signal }: LogRead): LogReader {
+export function createLogReader(
+  { blocks }: Pick<LogReaderDeps, "blocks">,
+  { options, write, signal }: LogRead,
+): LogReader {
   const maxLines = options.follow ? undefined : options.tailLines;
   const lines: LogLines = createLogLines({ ...options, maxLines });
   let last: LogFile | undefined;
@@ -61,7 +64,6 @@ export function createLogReader({ logs, blocks }: LogReaderDeps, { path, options
     });
 
   return {
-    open: async () => ({ file: await logs.open(path), position: 0 }),
     async drain(log) {
       while (!lines.isDone()) {
         signal.throwIfAborted();

@@ -17,7 +17,7 @@ const OPEN_TIMEOUT_MS = 30_000;
 const NOT_OPENED = `the container runtime has not opened the streams within ${OPEN_TIMEOUT_MS / 1000} s`;
 
 /** A message of the server on a channel. */
-export function channelMessage(channel: number, ...parts: readonly Buffer[]): Buffer {
+function channelMessage(channel: number, ...parts: readonly Buffer[]): Buffer {
   return serverFrame(Opcode.binary, Buffer.from([channel]), ...parts);
 }
 

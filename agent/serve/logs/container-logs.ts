@@ -41,7 +41,7 @@ export interface LogRequest {
 export interface ContainerLogs {
   /**
    * Throws `ApiError` before it has sent anything: 404 for an unknown pod or container, 400 for a container without a log;
-   * and `UnreadableLogError` after it has begun.
+   * and `UnreadableLogError` after it has started the answer.
    */
   send(request: LogRequest, response: ApiResponse): Promise<void>;
 }

@@ -52,6 +52,7 @@ import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plug
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
 import { startServers } from "./wiring/servers.ts";
+import { createTracesIfConfigured } from "./wiring/traces.ts";
 
 const STOP_TIMEOUT_MS = 5_000;
 const NO_SOURCE =
@@ -147,7 +148,7 @@ async function runWithLocks(
     hasNoSource: hasNoSource(config),
     sources: sourcesOf(config, clock, log),
     ...(clusterNode && ({ clusterAccess: clusterNode.access } satisfies Partial<AgentOptions>)),
-    createCredentialProviders: await loadPlugins(config, exec, clock, log),
+    ...(await loadConfigured(config, exec, clock, log)),
     ...imageOptions(config),
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
     ...{ earlyProbes, keepsReferencedObjects, changeDetection, metrics, logRotation: config.containerLogs.rotation },
@@ -168,8 +169,16 @@ async function runWithLocks(
   log.info({}, "berth has stopped; its pods keep running");
 }
 
-function loadPlugins(config: Config, exec: Exec, clock: Clock, log: Log) {
-  return loadCredentialProviderPlugins(config, { exec, environment: process.env, clock, log });
+/** What most nodes do not use: it is loaded only if it is configured. */
+async function loadConfigured(
+  config: Config,
+  exec: Exec,
+  clock: Clock,
+  log: Log,
+): Promise<Pick<AgentOptions, "createCredentialProviders" | "traces">> {
+  const pluginDeps = { exec, environment: process.env, clock, log };
+  const createCredentialProviders = await loadCredentialProviderPlugins(config, pluginDeps);
+  return { createCredentialProviders, traces: await createTracesIfConfigured(config, { clock, log }) };
 }
 
 /** What the kubelet says of a machine when it starts. */

@@ -101,12 +101,23 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   /** As `/flagz` shows them: by name, without secrets. */
   readonly flagValues: Readonly<Record<string, string>>;
 
+  /** Undefined if no start of a pod is traced. */
+  readonly tracing: TracingConfig | undefined;
+
   /** The rate limit of requests to the API server except heartbeats and events; undefined means no limit. */
   readonly kubeAPI: RequestRate | undefined;
   /** The rate limit of events; undefined means no limit. */
   readonly events: RequestRate | undefined;
 
   readonly node: NodeConfig & { readonly registerNode: boolean };
+}
+
+/** Where traces are sent, and how many. */
+export interface TracingConfig {
+  /** `HOST:PORT`, or an address of gRPC such as `unix:///run/collector.sock`. */
+  readonly endpoint: string;
+  /** Of a million starts of pods so many are traced; more than 0. */
+  readonly samplingRatePerMillion: number;
 }
 
 export interface ListenAddress {

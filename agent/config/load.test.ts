@@ -152,6 +152,19 @@ describe("precedence:", () => {
     expect(kubelet.featureGates).toEqual({ EnvFiles: false, PodsAPI: false, MemoryQoS: true });
   });
 
+  test("traces are sent only if some are sampled", async () => {
+    const tracingOf = async (text: string) => (await load([], { "/config": text })).config.tracing;
+    expect(await tracingOf("")).toBeUndefined();
+    expect(await tracingOf("tracing: {endpoint: 'collector:4317'}")).toBeUndefined();
+    expect(await tracingOf("tracing: {samplingRatePerMillion: 5}")).toEqual({
+      endpoint: "localhost:4317",
+      samplingRatePerMillion: 5,
+    });
+    expect(await problemsOf([], { "/config": "tracing: {samplingRatePerMillion: 2000000}" })).toEqual([
+      expect.stringContaining("tracing.samplingRatePerMillion: found 2000000, must be"),
+    ]);
+  });
+
   test("a drop-in is merged after the file's defaults", async () => {
     expect(await problemsOf([], { "/config": "", "/d/1.conf": "maxParallelImagePulls: 5" })).toEqual([
       "/d/1.conf:3: maxParallelImagePulls: found 5, must be 1 unless serializeImagePulls is false",

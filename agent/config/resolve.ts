@@ -101,8 +101,8 @@ export function resolveConfig(
     idsPerPod: kubelet.userNamespaces?.idsPerPod ?? DEFAULT_IDS_PER_POD,
     ...logsOf(kubelet, gates),
     ...resolveServers(kubelet, flags, gates, absolute),
-    kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
-    events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
+    tracing: tracingOf(kubelet),
+    ...ratesOf(kubelet),
     node: { ...resolveNode(kubelet, flags, gates), declaredFeatures: declaredGates.filter((name) => gates[name]) },
   };
 }
@@ -141,6 +141,16 @@ function logsOf(
 function memoryQoSOf({ memoryThrottlingFactor, memoryReservationPolicy }: KubeletConfiguration): MemoryQoS {
   return { throttlingFactor: memoryThrottlingFactor, reservationPolicy: memoryReservationPolicy };
 }
+
+function tracingOf({ tracing = {} }: KubeletConfiguration): Config["tracing"] {
+  const { endpoint = "localhost:4317", samplingRatePerMillion = 0 } = tracing;
+  return samplingRatePerMillion === 0 ? undefined : { endpoint, samplingRatePerMillion };
+}
+
+const ratesOf = (kubelet: KubeletConfiguration): Pick<Config, "kubeAPI" | "events"> => ({
+  kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
+  events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
+});
 
 /** 0 requests per second means no limit. */
 function rateOf(qps: number, burst: number): RequestRate | undefined {

@@ -30,7 +30,7 @@ interface RunDeps {
 }
 
 /** Returns the function that runs all components of an agent until its signal aborts. */
-export function createRun({ runtime, clock, log, sources }: AgentOptions, components: RunDeps): Agent["run"] {
+export function createRun({ runtime, clock, log, sources, traces }: AgentOptions, components: RunDeps): Agent["run"] {
   const { desired, probes, links, logRotation, imageVerifier, clusterSync, idleTimer, loop, images, podsInRuntime } =
     components;
 
@@ -66,5 +66,6 @@ export function createRun({ runtime, clock, log, sources }: AgentOptions, compon
       components.probeMarks.settled(),
       imageVerifier.settled(),
     ]);
+    await traces?.stop();
   };
 }

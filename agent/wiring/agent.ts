@@ -39,6 +39,7 @@ import { createLoopRequests } from "./loop-requests.ts";
 import { createPodMetrics, withRelistMetrics } from "./pod-metrics.ts";
 import { createObservePort, createPodObservation, createProbes, imageSizeReader } from "./pod-observation.ts";
 import { createSyncSubscribers } from "./sync-subscribers.ts";
+import type { Traces } from "./traces.ts";
 
 /** The adapters and settings of an agent. */
 export interface AgentOptions {
@@ -92,6 +93,8 @@ export interface AgentOptions {
   readonly changeDetection: ClusterObjectsOptions["changeDetection"];
   /** Where the agent records its work. */
   readonly metrics: KubeletMetrics;
+  /** Traces the starts of pods; undefined if that is not configured. */
+  readonly traces?: Traces | undefined;
   /** Called some seconds after the last action: a good time to release memory. */
   readonly onIdle: () => void;
 }
@@ -134,7 +137,7 @@ export interface Agent {
 
 /** Builds the components in the order of their dependencies. The loop, which all of them wake, comes last. */
 export function createAgent(options: AgentOptions): Agent {
-  const { runtimeStatus, clock, log, disk, clusterAccess } = options;
+  const { runtimeStatus, clock, log, disk, clusterAccess, traces } = options;
   const loopRequests = createLoopRequests();
   const idleTimer = createIdleTimer(clock, IDLE_AFTER_MS, options.onIdle);
   const nodeSummary = createNodeSummary(clock);
@@ -182,7 +185,7 @@ export function createAgent(options: AgentOptions): Agent {
       observe: createObservePort({ usage, podCache, imageVerifier, probes }),
       toFailure,
       act: createActPort({ ...options, facts }, { podCache, images, clusterSync, podEvents, ...imageVerifier }),
-      subscribers: createSyncSubscribers({ ...subscriberDeps, podMetrics, log }),
+      subscribers: createSyncSubscribers({ ...subscriberDeps, podMetrics, traces, log }),
     },
   });
   loopRequests.connect(loop);

@@ -10,6 +10,7 @@ import type { SyncSubscriber } from "../loop/sync-subscriber.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { Prober } from "../observed/probes/prober.ts";
 import type { PodReports } from "../report/local/pod-reports.ts";
+import type { PodStartTraces } from "../report/traces/pod-start-traces.ts";
 import type { ContainerEnds } from "../serve/logs/container-ends.ts";
 import type { ClusterSync } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
@@ -27,6 +28,7 @@ export interface SyncSubscribersOptions {
   readonly imageVerifier: Pick<ImageVerifier, "onObserved" | "forget">;
   readonly podReports: PodReports;
   readonly podMetrics: Pick<PodMetrics, "subscriber">;
+  readonly traces?: PodStartTraces | undefined;
   /** Undefined on a standalone node. */
   readonly clusterSync: ClusterSync | undefined;
   readonly idleTimer: IdleTimer;
@@ -58,6 +60,7 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
       onPodFinished: podReports.onPodRemoved,
     },
     options.podMetrics.subscriber,
+    ...(options.traces === undefined ? [] : [options.traces]),
     ...(clusterSync === undefined ? [] : [clusterSubscriber(clusterSync)]),
     // Last: the pod, which the others may still read, is gone then.
     { onPodFinished: (uid) => void desired.onPodFinished(uid) },

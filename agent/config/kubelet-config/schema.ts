@@ -18,7 +18,6 @@ function notImplemented(type: FieldType, insteadMessage: string, rest: OtherProp
 
 const structField: Field = { type: "struct", implemented: true };
 
-const noTracing = "no traces are sent";
 const noDaemonCgroups = "the agent leaves the cgroups of daemons as they are";
 const noMemoryReservation = "no memory is reserved for QoS classes";
 const noEviction = "the node reports pressure, but evicts no pods yet";
@@ -343,13 +342,10 @@ export const schema = {
   "registerWithTaints[].timeAdded": notImplemented("*Time", ""),
   registerNode: implemented("*bool", { default: true }),
   tracing: { type: "*struct", implemented: true },
-  "tracing.endpoint": notImplemented("*string", noTracing, {
+  "tracing.endpoint": implemented("*string", {
     must: "an address such as localhost:4317, or one of dns, unix, unix-abstract",
   }),
-  "tracing.samplingRatePerMillion": notImplemented("*int32", noTracing, {
-    range: [0, 1_000_000],
-    implementedValues: [0],
-  }),
+  "tracing.samplingRatePerMillion": implemented("*int32", { range: [0, 1_000_000] }),
   localStorageCapacityIsolation: implemented("*bool", { default: true }),
   containerRuntimeEndpoint: implemented("string", {
     default: "unix:///run/containerd/containerd.sock",

@@ -1,0 +1,158 @@
+import { afterEach, expect, test } from "bun:test";
+import { Server, ServerCredentials, status } from "@grpc/grpc-js";
+import type { PodUid } from "../../../proto/ids.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { EXPORT_TRACES_PATH, type TraceSpan } from "../../../proto/otlp/trace-request.ts";
+import { FakeClock } from "../../../test/fakes/clock.ts";
+import { FakeLog } from "../../../test/fakes/log.ts";
+import type { DesiredPod } from "../../decide/pod/desired.ts";
+import type { ActionResult } from "../../decide/pod/memory.ts";
+import { createPodStartTraces } from "./pod-start-traces.ts";
+import { createSpanExporter } from "./span-exporter.ts";
+
+const uid = "u-1" as PodUid;
+const pod: Pod = { metadata: { namespace: "shop", name: "web", uid }, spec: { containers: [{ name: "main" }] } };
+const desired: DesiredPod = { uid, pod, source: { kind: "api" }, acceptedAt: 1_000, revision: 0 };
+const ready = { phase: "Running", conditions: [{ type: "Ready", status: "True" }] } as const;
+
+function startTraces(options: { readonly samplingRatePerMillion?: number; readonly random?: number } = {}) {
+  const { samplingRatePerMillion = 1_000_000, random = 0.5 } = options;
+  const spans: TraceSpan[] = [];
+  let ids = 0;
+  const traces = createPodStartTraces({
+    export: (span) => void spans.push(span),
+    now: () => 9_000,
+    samplingRatePerMillion,
+    random: () => random,
+    randomHex: (bytes) => String(++ids).padStart(2 * bytes, "0"),
+  });
+  const run = (result: ActionResult | "cancelled" = { ok: true }) =>
+    traces.onActionFinished({
+      ...{ uid, pod: "shop/web", result, startedAt: 2_000, endedAt: 2_085 },
+      action: { kind: "runSandbox", attempt: 0, crashes: 0, why: "it has none" },
+    });
+  const decide = (podStatus: Parameters<typeof traces.onStatusDecided>[0]["status"], other: Partial<DesiredPod> = {}) =>
+    traces.onStatusDecided({ uid, desired: { ...desired, ...other }, status: podStatus });
+  const lines = () =>
+    spans.map(({ name, startedAt, endedAt, error = "" }) => `${name} ${startedAt}-${endedAt} ${error}`.trim());
+  return { traces, spans, run, decide, lines };
+}
+
+test("the start of a pod is one trace, with a span for each call to the runtime, until it is ready", () => {
+  const { spans, run, decide, lines } = startTraces();
+  decide({ phase: "Pending" });
+  run({ ok: false, reason: "CreatePodSandboxError", message: "no network", isOutage: false });
+  run("cancelled");
+  run();
+  decide(ready);
+  run();
+  decide(ready);
+  expect(lines()).toEqual([
+    "runtime.v1.RuntimeService/RunPodSandbox 2000-2085 CreatePodSandboxError: no network",
+    "runtime.v1.RuntimeService/RunPodSandbox 2000-2085",
+    "syncPod 1000-9000",
+  ]);
+  const [first, , root] = spans;
+  expect(first?.parentSpanId).toBe(root!.spanId);
+  expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(1);
+  expect(root?.attributes).toMatchObject({
+    "k8s.pod.uid": "u-1",
+    "k8s.pod": "shop/web",
+    "k8s.pod.update_type": "create",
+  });
+});
+
+test("a start that fails, or whose pod is removed, ends with its reason", () => {
+  const rejected = startTraces();
+  rejected.decide({ phase: "Failed", reason: "OutOfcpu" });
+  expect(rejected.lines()).toEqual(["syncPod 1000-9000 OutOfcpu"]);
+  const removed = startTraces();
+  removed.decide({ phase: "Pending" });
+  removed.traces.onPodFinished(uid);
+  expect(removed.lines()).toEqual(["syncPod 1000-9000 the pod was removed before it was ready"]);
+});
+
+test("only the configured part of the starts is traced, and no pod of an earlier agent", () => {
+  const unlucky = startTraces({ samplingRatePerMillion: 400_000 });
+  unlucky.decide({ phase: "Pending" });
+  unlucky.run();
+  const restored = startTraces();
+  restored.decide({ phase: "Running" }, { isRestored: true });
+  restored.decide(ready);
+  expect([...unlucky.lines(), ...restored.lines()]).toEqual([]);
+});
+
+const cleanUps: (() => void)[] = [];
+afterEach(() => {
+  for (const cleanUp of cleanUps.splice(0)) cleanUp();
+});
+
+/** A collector that answers with the given statuses in turn, then with success. */
+async function startCollector(...failures: readonly number[]) {
+  const server = new Server();
+  const left = [...failures];
+  const received: Buffer[] = [];
+  const asIs = (bytes: Buffer) => bytes;
+  server.addService(
+    {
+      Export: {
+        ...{ path: EXPORT_TRACES_PATH, requestStream: false, responseStream: false },
+        ...{ requestSerialize: asIs, requestDeserialize: asIs, responseSerialize: asIs, responseDeserialize: asIs },
+      },
+    },
+    {
+      Export(call: { readonly request: Buffer }, answer: (error: object | null, reply?: Buffer) => void) {
+        received.push(call.request);
+        const code = left.shift();
+        if (code === undefined) answer(null, Buffer.alloc(0));
+        else answer({ code, details: "try later" });
+      },
+    },
+  );
+  const port = await new Promise<number>((resolve, reject) =>
+    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
+      error === null ? resolve(bound) : reject(error),
+    ),
+  );
+  cleanUps.push(() => server.forceShutdown());
+  return { endpoint: `127.0.0.1:${port}`, received };
+}
+
+const span: TraceSpan = {
+  ...{ traceId: "0af7651916cd43dd8448eb211c80319c", spanId: "b7ad6b7169203331", name: "syncPod", isClient: false },
+  ...{ startedAt: 0, endedAt: 1, attributes: {} },
+};
+const until = async (condition: () => boolean) => {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+};
+
+test("spans are sent together after five seconds, and what is left at the end; nothing is scheduled without a span", async () => {
+  const { endpoint, received } = await startCollector();
+  const [clock, log] = [new FakeClock(), new FakeLog()];
+  const exporter = createSpanExporter({ endpoint, resource: { "service.name": "kubelet" }, clock, log });
+  await clock.advance(60_000);
+  expect(received).toEqual([]);
+  for (const name of ["first", "second"]) exporter.export({ ...span, name });
+  await clock.advance(4_999);
+  expect(received).toEqual([]);
+  await clock.advance(1);
+  await until(() => received.length === 1);
+  expect(received[0]?.includes("first") && received[0].includes("second")).toBe(true);
+  exporter.export({ ...span, name: "third" });
+  await exporter.stop();
+  expect(received).toHaveLength(2);
+  expect(received[1]?.includes("kubelet")).toBe(true);
+});
+
+test("a collector that refuses is reported once, until it accepts again", async () => {
+  const { endpoint, received } = await startCollector(status.UNAVAILABLE, status.UNAVAILABLE);
+  const [clock, log] = [new FakeClock(), new FakeLog()];
+  const exporter = createSpanExporter({ endpoint, resource: {}, clock, log });
+  for (const count of [1, 2, 3]) {
+    exporter.export(span);
+    await clock.advance(5_000);
+    await until(() => received.length === count);
+  }
+  await exporter.stop();
+  expect(log.lines.filter((line) => JSON.stringify(line).includes("the collector takes no traces"))).toHaveLength(1);
+});

@@ -63,16 +63,26 @@ export function runSession(
     backend.socket.destroy();
   };
   const idle = createIdleTimer(clock, idleTimeoutMs, destroyBoth);
+  let hasClientEnded = false;
   let cancelLinger: (() => void) | undefined;
+  /** Limits the rest of the session. A slow client first takes all that it was sent, however long that lasts. */
   const linger = () => {
-    cancelLinger ??= clock.wakeAt(clock.now() + LINGER_MS, destroyBoth);
+    cancelLinger ??= clock.wakeAt(clock.now() + LINGER_MS, () => {
+      cancelLinger = undefined;
+      const { writableEnded, writableFinished } = client.socket;
+      if (writableEnded && !writableFinished && !hasClientEnded) client.socket.once("finish", linger);
+      else destroyBoth();
+    });
   };
   const client = createSide(sides.client);
   const backend = createSide(sides.backend);
   const translation = translate({
     toClient: (bytes) => backend.forward(bytes, client),
     toBackend: (bytes) => client.forward(bytes, backend),
-    endClient: client.end,
+    endClient() {
+      client.end();
+      linger();
+    },
     endBackend: backend.end,
     holdClient: client.hold,
     isClientBehind: () => client.socket.writableNeedDrain,
@@ -84,6 +94,7 @@ export function runSession(
     const endOnce = () => {
       if (hasEnded) return;
       hasEnded = true;
+      if (side === client) hasClientEnded = true;
       linger();
       onEnd();
     };
@@ -98,7 +109,10 @@ export function runSession(
     side.socket.on("close", () => {
       endOnce();
       if (side === client) backend.socket.destroy();
-      else client.end();
+      else {
+        client.end();
+        client.discard();
+      }
       if (!client.isClosed() || !backend.isClosed()) return;
       idle.stop();
       cancelLinger?.();
@@ -124,6 +138,8 @@ interface Side {
   end(): void;
   hold(isHeld: boolean): void;
   read(): void;
+  /** Reads on, whatever becomes of it: a connection that is closed with unread bytes loses what it has sent. */
+  discard(): void;
   isClosed(): boolean;
 }
 
@@ -155,6 +171,11 @@ function createSide(socket: Duplex): Side {
     },
     read() {
       isStarted = true;
+      read();
+    },
+    discard() {
+      isHeld = false;
+      isWaiting = false;
       read();
     },
     isClosed: () => socket.closed,

@@ -309,6 +309,31 @@ describe("a session", () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  test("delivers everything to a slow client, also long after the runtime has ended", async () => {
+    const clock = new FakeClock();
+    const sent = Buffer.alloc(5_000_000, "slow ");
+    const backend = await startBackend((socket) => {
+      socket.write(SWITCHED);
+      socket.end(sent);
+    });
+    const client = dial(await startFixture(backend.url, { clock }), `POST ${EXEC}`);
+    client.pause();
+    const text = received(client);
+    client.pause();
+    await pollUntil("the session", 5_000, () => backend.sockets.length > 0);
+    for (let minute = 0; minute < 10; minute++) {
+      await Bun.sleep(20);
+      await clock.advance(60_000);
+    }
+    client.resume();
+    await pollUntil("all of it", 10_000, () => text().length === SWITCHED.length + sent.length);
+    await pollUntil("the end of the runtime's side", 5_000, () => backend.sockets.every(({ destroyed }) => destroyed));
+    await pollUntil("the end", 5_000, async () => {
+      await clock.advance(5_000);
+      return client.destroyed && clock.pendingTimers === 0;
+    });
+  });
+
   test("closes the other side when one vanishes", async () => {
     const backend = await startBackend((socket) => void socket.write(SWITCHED));
     const fixture = await startFixture(backend.url);

@@ -1,10 +1,11 @@
 import { afterEach, expect, test } from "bun:test";
-import { Server, ServerCredentials, status } from "@grpc/grpc-js";
+import { status } from "@grpc/grpc-js";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { EXPORT_TRACES_PATH, type TraceSpan } from "../../../proto/otlp/trace-request.ts";
+import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
+import { startTraceCollector } from "../../../test/fakes/trace-collector.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { ActionResult } from "../../decide/pod/memory.ts";
 import { createPodStartTraces } from "./pod-start-traces.ts";
@@ -87,35 +88,10 @@ afterEach(() => {
   for (const cleanUp of cleanUps.splice(0)) cleanUp();
 });
 
-/** A collector that answers with the given statuses in turn, then with success. */
 async function startCollector(...failures: readonly number[]) {
-  const server = new Server();
-  const left = [...failures];
-  const received: Buffer[] = [];
-  const asIs = (bytes: Buffer) => bytes;
-  server.addService(
-    {
-      Export: {
-        ...{ path: EXPORT_TRACES_PATH, requestStream: false, responseStream: false },
-        ...{ requestSerialize: asIs, requestDeserialize: asIs, responseSerialize: asIs, responseDeserialize: asIs },
-      },
-    },
-    {
-      Export(call: { readonly request: Buffer }, answer: (error: object | null, reply?: Buffer) => void) {
-        received.push(call.request);
-        const code = left.shift();
-        if (code === undefined) answer(null, Buffer.alloc(0));
-        else answer({ code, details: "try later" });
-      },
-    },
-  );
-  const port = await new Promise<number>((resolve, reject) =>
-    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
-      error === null ? resolve(bound) : reject(error),
-    ),
-  );
-  cleanUps.push(() => server.forceShutdown());
-  return { endpoint: `127.0.0.1:${port}`, received };
+  const collector = await startTraceCollector(...failures);
+  cleanUps.push(collector.stop);
+  return collector;
 }
 
 const span: TraceSpan = {

@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { pollUntil } from "../bed/poll-until.ts";
+import { startTraceCollector, type TraceCollector } from "../fakes/trace-collector.ts";
+import { podOf } from "./manifest.ts";
+import { startNode, type TestNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+let collector: TraceCollector;
+let node: TestNode;
+beforeAll(async () => {
+  collector = await startTraceCollector();
+  node = await startNode({
+    configuration: { tracing: { endpoint: collector.endpoint, samplingRatePerMillion: 1_000_000 } },
+  });
+});
+afterAll(async () => {
+  await node.tearDown();
+  collector.stop();
+});
+
+test("the start of a pod is one trace, with the calls to the runtime as its spans", async () => {
+  await node.putManifest(podOf("traced"));
+  await node.waitUntilRunning("traced");
+  await pollUntil("the spans", 30_000, async () => collector.spans().some(({ name }) => name === "syncPod"));
+  const spans = collector.spans();
+  const root = spans.find(({ name }) => name === "syncPod");
+  expect(root?.attributes["k8s.pod.name"]).toStartWith("traced-");
+  const children = spans.filter(
+    ({ traceId, parentSpanId }) => traceId === root?.traceId && parentSpanId === root.spanId,
+  );
+  const calls = ["RunPodSandbox", "CreateContainer", "StartContainer"].map(
+    (name) => `runtime.v1.RuntimeService/${name}`,
+  );
+  expect(children.map(({ name }) => name).filter((name) => calls.includes(name))).toEqual(calls);
+});

@@ -42,7 +42,7 @@ export function retryAt(failure: FailedAt, now: number): number {
  * When a failed update of a volume or write of the pod's cgroup may be retried: like the kubelet's volume operations, at
  * most once in two minutes.
  */
-export function volumeRetryAt(failure: FailedAt, now: number): number {
+function volumeRetryAt(failure: FailedAt, now: number): number {
   return dueAfter(failure.at, backoffDelayMs(VOLUME_BACKOFF, failure.count), now);
 }
 

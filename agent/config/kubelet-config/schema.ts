@@ -261,7 +261,8 @@ export const schema = {
   systemReserved: implemented("map[string]string", reserved),
   kubeReserved: implemented("map[string]string", reserved),
   reservedSystemCPUs: implemented("string", { must: "a CPU list such as 0-3,8" }),
-  showHiddenMetricsForVersion: notImplemented("string", "no metrics are served yet", { allowed: ["", "1.35"] }),
+  // This release of Kubernetes hides none of the metrics that the agent has.
+  showHiddenMetricsForVersion: implemented("string", { allowed: ["", "1.35"] }),
   systemReservedCgroup: implemented("string"),
   kubeReservedCgroup: implemented("string"),
   enforceNodeAllocatable: implemented("[]string", {

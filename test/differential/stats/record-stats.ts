@@ -2,14 +2,16 @@
 // `bun test/differential/stats/record-stats.ts`, as root.
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { request } from "node:https";
-import { tmpdir } from "node:os";
+import { release, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { execa } from "execa";
 import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { startContainerd } from "../../bed/containerd/containerd.ts";
 import { importImages } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
+import { ensurePrograms } from "../../upstream/programs.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { containerdRelease } from "../bed-settings.ts";
 import { statsPods } from "./stats-pods.ts";
@@ -59,6 +61,14 @@ try {
       await writeFile(join(golden, file), body);
       console.log(path, JSON.stringify(headers));
     }
+    const { stdout } = await execa(join(await ensurePrograms(["kubelet"]), "kubelet"), ["--version"]);
+    const versions = {
+      kubelet: stdout,
+      containerd: containerdRelease,
+      kernel: release(),
+      cgroups: "v1, cgroupsPerQOS: false",
+    };
+    await writeFile(join(golden, "versions.json"), `${JSON.stringify(versions, null, 2)}\n`);
   } finally {
     await kubelet.kill9();
   }

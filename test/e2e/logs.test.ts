@@ -120,7 +120,11 @@ test("a container that writes 50 MB/s is held to its limit, and its rotated logs
     });
   await pollUntil("the end", 120_000, async () => {
     const sizes = await Promise.all(
-      (await readdir(folder)).map(async (file) => (await stat(join(folder, file)).catch(() => undefined))?.size ?? 0),
+      (await readdir(folder)).map(async (file) => {
+        // A file may have been renamed or removed since it was listed.
+        const found = await stat(join(folder, file)).catch(() => undefined);
+        return found?.size ?? 0;
+      }),
     );
     largest = Math.max(
       largest,

@@ -33,6 +33,8 @@ const FIRST_ERROR_SHOWN_MS = 1_000;
 /**
  * When a failed action may be retried. The kubelet retries any failure after 10 to 15 s. One second is enough for what
  * recovers by itself, and doubling reaches the same 15 s.
+ *
+ * @internal
  */
 export function retryAt(failure: FailedAt, now: number): number {
   return dueAfter(failure.at, backoffDelayMs(RETRY_BACKOFF, failure.count), now);
@@ -46,7 +48,11 @@ function volumeRetryAt(failure: FailedAt, now: number): number {
   return dueAfter(failure.at, backoffDelayMs(VOLUME_BACKOFF, failure.count), now);
 }
 
-/** When a failed pull may be retried: after 10 s, doubling, at most 5 min, as with the kubelet. */
+/**
+ * When a failed pull may be retried: after 10 s, doubling, at most 5 min, as with the kubelet.
+ *
+ * @internal
+ */
 export function pullRetryAt(failure: FailedAt, now: number): number {
   return dueAfter(failure.at, backoffDelayMs(PULL_BACKOFF, failure.count), now);
 }

@@ -72,13 +72,15 @@ export function createLoop({ clock, ports, settings, startSlots }: LoopOptions):
   }
 
   /** A wake during the last sync of a pod belongs to a new pod with the same uid. */
-  async function sync(uid: PodUid): Promise<void> {
-    if (isStopping) return;
+  function sync(uid: PodUid): Promise<void> {
+    if (isStopping) return Promise.resolve();
     const pod = pods.get(uid) ?? createPodWorker(uid);
     pods.set(uid, pod);
     const startedMs = clock.monotonicMs();
-    await syncPod(state, pod);
-    notify.onSynced(uid, { startedMs, endedMs: clock.monotonicMs() });
+    const synced = syncPod(state, pod);
+    // Beside the next sync: it does not wait for those that only measure.
+    void synced.then(() => notify.onSynced(uid, { startedMs, endedMs: clock.monotonicMs() }));
+    return synced;
   }
 
   function removeWorker(pod: PodWorker): void {

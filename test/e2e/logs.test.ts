@@ -46,13 +46,16 @@ test("the log of a container, of its last instance, and its end", async () => {
   await node.putManifest(
     podOf("twice", {
       command: script(
-        'echo "to stderr" >&2; echo "run $(cat /proc/sys/kernel/random/uuid)"; for i in 1 2 3; do echo line $i; done; sleep 5; exit 1',
+        'echo "to stderr" >&2; sleep 0.2; echo "run $(cat /proc/sys/kernel/random/uuid)"; for i in 1 2 3; do echo line $i; done; sleep 5; exit 1',
       ),
     }),
   );
   await node.waitForPod("twice", "restarted", ({ restarts, ready }) => restarts > 0 && ready === "1/1");
   const name = `twice-${node.name}`;
-  const now = await berthLogs(name);
+  const now = await pollUntil("its last line", 4_000, async () => {
+    const shown = await berthLogs(name);
+    return shown.stdout.includes("line 3") ? shown : undefined;
+  });
   const before = await berthLogs(name, "--previous");
   for (const { stdout, exitCode } of [now, before]) {
     expect(stdout).toMatch(/to stderr/);
@@ -105,6 +108,15 @@ test("a follower gets every line over rotations, and its command ends with the c
   await node.removeFile("rotated.yaml");
 }, 60_000);
 
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch {
+    // A rotation has renamed or removed it since it was listed.
+    return 0;
+  }
+}
+
 test("a container that writes 50 MB/s is held to its limit, and its rotated logs are whole", async () => {
   const line = "0123456789".repeat(6);
   const command = script(`for i in $(seq 60); do yes ${line} | head -c 5000000; sleep 0.1; done`);
@@ -119,13 +131,7 @@ test("a container that writes 50 MB/s is held to its limit, and its rotated logs
       isEnded = true;
     });
   await pollUntil("the end", 120_000, async () => {
-    const sizes = await Promise.all(
-      (await readdir(folder)).map(async (file) => {
-        // A file may have been renamed or removed since it was listed.
-        const found = await stat(join(folder, file)).catch(() => undefined);
-        return found?.size ?? 0;
-      }),
-    );
+    const sizes = await Promise.all((await readdir(folder)).map(async (file) => await sizeOf(join(folder, file))));
     largest = Math.max(
       largest,
       sizes.reduce((sum, size) => sum + size, 0),

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { barePod } from "./api-objects.ts";
@@ -18,11 +19,12 @@ describe.skipIf(skip !== undefined)("kubectl logs through the API server", () =>
 
   beforeAll(async () => {
     cluster = await startClusterNode(undefined, { containerLogMaxSize: "1Mi", containerLogMaxFiles: 3 });
-    const say = "echo to stderr >&2; cat /proc/sys/kernel/random/uuid; for i in 1 2 3; do echo line $i; done";
+    const say =
+      "echo to stderr >&2; sleep 0.2; cat /proc/sys/kernel/random/uuid; for i in 1 2 3; do echo line $i; done";
     const count = `i=0; while [ $i -lt ${LINES} ]; do i=$((i+1)); echo "line $i of a log that is rotated some times"; done`;
     const command = (text: string) => ["catatonit", "--", "sh", "-c", text];
     await cluster.create([
-      barePod("again", { name: "app", command: command(`${say}; test -e /tmp/ready && sleep 1000; sleep 1; exit 1`) }),
+      barePod("again", { name: "app", command: command(`${say}; sleep 5; exit 1`) }),
       barePod("waits", { name: "app", image: "berth.test/none:1" }),
       barePod("rotated", { name: "app", command: command(`sleep 3; ${count}; sleep 2`) }, { restartPolicy: "Never" }),
     ]);
@@ -44,7 +46,10 @@ describe.skipIf(skip !== undefined)("kubectl logs through the API server", () =>
       const [status] = pod?.status?.containerStatuses ?? [];
       return (status?.restartCount ?? 0) > 0 && status?.state?.running !== undefined;
     });
-    const now = await kubectl("1.36", "again");
+    const now = await pollUntil("its last line", 4_000, async () => {
+      const text = await kubectl("1.36", "again");
+      return text.includes("line 3") ? text : undefined;
+    });
     const before = await kubectl("1.36", "again", "--previous");
     for (const text of [now, before]) {
       expect(text).toContain("to stderr");

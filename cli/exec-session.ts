@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { createRemoteCommand, type RemoteCommand } from "../agent/serve/streaming/remote-command.ts";
 import type { ProcessStreams } from "../cri/runtime.ts";
 
-/** What a `metav1.Status` says about a command. */
+/** The fields of a `metav1.Status` that say how a command ended. */
 interface CommandStatus {
   readonly status?: string;
   readonly message?: string;
@@ -87,7 +87,7 @@ function parseStatus(bytes: Buffer | undefined): CommandStatus {
   try {
     return JSON.parse(bytes.toString()) as CommandStatus;
   } catch {
-    // A runtime that does not know the protocol writes a text.
+    // A runtime that does not speak this version of the protocol writes a plain text.
     return { message: bytes.toString() };
   }
 }

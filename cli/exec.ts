@@ -15,7 +15,7 @@ import { splitPositionals } from "./positional.ts";
 const command: Command = {
   name: "exec",
   synopsis: "POD [-n NAMESPACE] [-c CONTAINER] [-i] [-t] [--root-dir DIR] -- COMMAND [ARGUMENT...]",
-  introduction: `Runs a command in a running container of a pod on this machine, with its output here. No shell interprets it.
+  introduction: `Runs a command in a container of a pod on this machine, and shows its output. No shell interprets the command.
 
   berth exec web -- cat /etc/hosts
   berth exec web -it -- sh
@@ -26,16 +26,20 @@ const command: Command = {
       shorthand: "n",
     },
     {
-      ...standaloneFlag("container", "string", "the container (default: the annotated one, else the first)"),
+      ...standaloneFlag(
+        "container",
+        "string",
+        "the container (default: that of kubectl.kubernetes.io/default-container, else the first)",
+      ),
       shorthand: "c",
     },
-    { ...standaloneFlag("stdin", "bool", "pass standard input to the command"), shorthand: "i" },
-    { ...standaloneFlag("tty", "bool", "give the command a terminal"), shorthand: "t" },
+    { ...standaloneFlag("stdin", "bool", "pass standard input on to the command"), shorthand: "i" },
+    { ...standaloneFlag("tty", "bool", "give the command a terminal; needs -i"), shorthand: "t" },
     rootDirFlag,
     helpFlag,
   ],
   closing:
-    "Exit code 0: the command has succeeded. 1: it could not be run. 2: wrong arguments. Else the command's own.\n",
+    "Exit code 0: the command has succeeded. 1: it could not be run. 2: wrong arguments. Any other: that of the command.\n",
 };
 
 /** `berth exec`. Returns the exit code of the command, 2 for wrong arguments, 1 if the command could not be run. */
@@ -67,12 +71,13 @@ function refuse(message: string, code: number): number {
   return code;
 }
 
-/** Rule: kubectl, which gives no terminal without stdin, nor where its own stdin is none. */
+/** The command gets a terminal only with `-i`, and only if this process has one. Rule: kubectl. */
 function streamsFor(given: GivenFlags): ProcessStreams {
   const stdin = given.isSet("stdin");
   const wantsTerminal = stdin && given.isSet("tty");
   const tty = wantsTerminal && process.stdin.isTTY === true;
-  if (wantsTerminal && !tty) process.stderr.write("berth exec: standard input is no terminal: the command gets none\n");
+  if (wantsTerminal && !tty)
+    process.stderr.write("berth exec: standard input is not a terminal, so the command gets none\n");
   return { stdin, stdout: true, stderr: !tty, tty };
 }
 

@@ -12,8 +12,8 @@ import { columnsOf } from "./terminal-text.ts";
 const command: Command = {
   name: "explain",
   synopsis: "POD [-n NAMESPACE] [-o json] [--root-dir DIR]",
-  introduction: `Shows how a pod of this machine has started, step by step, or why it does not.
-Where it does not start or is not ready: the one cause, when it is tried again, what cures it, and which commands to run next.
+  introduction: `Shows how a pod of this machine has started, step by step, or why it does not start.
+For a pod that does not start or is not ready: the cause, when the agent tries again, what cures it, and which commands to run next.
 
   berth explain web
   berth explain coredns-5d4c -n kube-system
@@ -55,12 +55,12 @@ export async function runExplain(args: readonly string[]): Promise<number> {
   }
 }
 
-/** What the agent has instead: the pod in other namespaces, one with a similar name, or manifests that it refuses. */
+/** The message for an unknown pod. It names the pod's namespace, a similar name, or how many manifests the agent refuses. */
 async function whyUnknown(socket: string, namespace: string, name: string): Promise<string> {
   const { pods, refused = [] } = (await (await requestAgent(socket, "/pods")).json()) as PodListing;
   const what = `no pod ${name} in namespace ${namespace}`;
   const elsewhere = pods.filter((pod) => pod.name === name).map((pod) => `-n ${pod.namespace}`);
-  if (elsewhere.length > 0) return `${what}: there is one with ${joinWithAnd(elsewhere)}`;
+  if (elsewhere.length > 0) return `${what}; it is in another one: ${joinWithAnd(elsewhere)}`;
   const own = pods.filter((pod) => pod.namespace === namespace).map((pod) => pod.name);
   const nearest = nearestName(name, own) ?? own.find((each) => each.startsWith(name));
   if (nearest !== undefined) return `${what}, did you mean ${nearest}?`;

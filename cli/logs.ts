@@ -8,7 +8,7 @@ import { splitPositionals } from "./positional.ts";
 const command: Command = {
   name: "logs",
   synopsis:
-    "POD [-n NAMESPACE] [-c CONTAINER] [-f] [--previous] [--tail N] [--since TIME] [--timestamps] [--root-dir DIR]",
+    "POD [-n NAMESPACE] [-c CONTAINER] [-f] [--previous] [--tail N] [--since DURATION] [--timestamps] [--root-dir DIR]",
   introduction: `Shows what a container of a pod on this machine has written to its standard output and error.
 
   berth logs web
@@ -20,17 +20,21 @@ const command: Command = {
       shorthand: "n",
     },
     {
-      ...standaloneFlag("container", "string", "the container (default: the annotated one, else the first)"),
+      ...standaloneFlag(
+        "container",
+        "string",
+        "the container (default: that of kubectl.kubernetes.io/default-container, else the first)",
+      ),
       shorthand: "c",
     },
     {
-      ...standaloneFlag("follow", "bool", "also show what is written from now on, until the container ends"),
+      ...standaloneFlag("follow", "bool", "also show what the container writes from now on, until it ends"),
       shorthand: "f",
     },
-    { ...standaloneFlag("previous", "bool", "of the instance before the current one"), shorthand: "p" },
-    standaloneFlag("tail", "int", "only the last lines; -1 shows all", { default: "-1" }),
-    standaloneFlag("since", "duration", "only lines that are not older, such as 5s, 2m or 3h", { default: "0s" }),
-    standaloneFlag("timestamps", "bool", "each line with its time"),
+    { ...standaloneFlag("previous", "bool", "show the log of the instance before the current one"), shorthand: "p" },
+    standaloneFlag("tail", "int", "show only the last N lines; -1: all", { default: "-1" }),
+    standaloneFlag("since", "duration", "show only the lines of the last 5s, 2m or 3h; 0s: all", { default: "0s" }),
+    standaloneFlag("timestamps", "bool", "begin each line with its time"),
     rootDirFlag,
     helpFlag,
   ],
@@ -61,7 +65,7 @@ export async function runLogs(args: readonly string[]): Promise<number> {
     return 0;
   } catch {
     // An agent ends each answer, so a connection that breaks means that it has exited, or that the log cannot be read on.
-    return refuse("the log breaks off: the agent has ended, or cannot read it any more", 1);
+    return refuse("the log is incomplete: the agent has ended, or cannot read it any more", 1);
   }
 }
 
@@ -72,7 +76,7 @@ function refuse(message: string, code: number): number {
 
 async function refusalOf(response: Response): Promise<string> {
   const text = (await response.text()).trim();
-  // What an agent answers that does not know the path.
+  // An agent that does not know the path answers this.
   return text === "not found" ? "the running agent is of an earlier release that does not support this command" : text;
 }
 

@@ -12,7 +12,7 @@ const commands: Readonly<Record<string, string>> = {
   explain: "shows how a pod has started, or why it does not start and what cures it",
   status: "shows the state of the running agent: node, runtime, cluster, pods",
   logs: "shows what a container of a pod has written",
-  exec: "runs a command in a container of a pod, with a terminal if wanted",
+  exec: "runs a command in a container of a pod, on a terminal with -it",
   doctor: "shows what this machine is, and what keeps an agent from running on it",
   version: "shows the release",
 };
@@ -47,7 +47,7 @@ async function main(name: string, args: readonly string[]): Promise<number> {
     case "logs":
       return await (await import("./logs.ts")).runLogs(rest);
     case "exec":
-      // Standard input may still be open.
+      // An open standard input must not keep the process alive.
       return process.exit(await (await import("./exec.ts")).runExec(rest));
     case "doctor":
       // With Bun's default threads a hanging disk would delay the reads of other disks. Nothing else depends on it.

@@ -1,14 +1,14 @@
 import type { Flag } from "../agent/config/flags/flag.ts";
 
 export interface SplitArguments {
-  /** What is neither a flag nor its value. */
+  /** The arguments that are neither flags nor their values. */
   readonly positionals: readonly string[];
   readonly flags: readonly string[];
   /** What follows `--`; undefined without it. */
   readonly afterDashes: readonly string[] | undefined;
 }
 
-/** Splits the arguments of a command whose name is followed by others than flags, such as a pod. Unknown flags have no value. */
+/** Splits the arguments of a command that takes more than flags, such as the name of a pod. An unknown flag counts as one without a value. */
 export function splitPositionals(args: readonly string[], flags: readonly Flag[]): SplitArguments {
   const dashes = args.indexOf("--");
   const [before, afterDashes] = dashes < 0 ? [args, undefined] : [args.slice(0, dashes), args.slice(dashes + 1)];

@@ -1,6 +1,6 @@
 import type { Container, Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";
 
-/** Why a pod does not start, or is not ready, as `berth pods` shows it, and what the text of its cure needs. */
+/** Why a pod does not start, or is not ready, as `berth pods` shows it, and the facts that the text of its cure names. */
 export interface CauseInput {
   readonly pod: Pod;
   readonly reason: string;
@@ -38,7 +38,7 @@ const logsOf = (input: CauseInput, ...flags: readonly string[]) =>
   ["berth logs", podArguments(input), input.container && `-c ${input.container.name}`, ...flags]
     .filter((part) => part !== undefined)
     .join(" ");
-/** Where the pod is changed. */
+/** The command that opens the pod, or its manifest, in an editor. */
 const edit = ({ manifest, pod: { metadata } }: CauseInput) =>
   manifest === undefined ? `kubectl -n ${metadata.namespace} edit pod ${metadata.name}` : `$EDITOR ${manifest}`;
 const pulls = (input: CauseInput) => `crictl pull ${imageOf(input)}`;
@@ -48,7 +48,7 @@ const START = /^(Init:)?(RunContainerError|CreateContainerError|StartError|Conta
 const CRASH = /^(Init:)?(CrashLoopBackOff|Error|OOMKilled)$/;
 const CONFIG = /^(Init:)?(CreateContainerConfigError|FailedMount|ContainerCreating)$/;
 
-/** The first rule that fits counts. */
+/** The first rule whose reason and message match counts. */
 const rules: readonly CureRule[] = [
   {
     reason: /^(Init:)?InvalidImageName$/,
@@ -73,7 +73,7 @@ const rules: readonly CureRule[] = [
     reason: IMAGE,
     message: /x509|certificate/,
     cure: (input) => ({
-      text: `this node does not trust the certificate of ${registryOf(imageOf(input))}: give its CA to the runtime`,
+      text: `this node does not trust the certificate of ${registryOf(imageOf(input))}: add its CA to the runtime's configuration`,
       commands: [`curl -v https://${registryOf(imageOf(input))}/v2/`],
     }),
   },
@@ -81,7 +81,7 @@ const rules: readonly CureRule[] = [
     reason: IMAGE,
     message: /no such host|lookup |dial tcp|connection refused|i\/o timeout|no route to host|RegistryUnavailable/,
     cure: (input) => ({
-      text: `this node does not reach ${registryOf(imageOf(input))}: check its name, DNS, the network and the proxy of the runtime`,
+      text: `this node does not reach ${registryOf(imageOf(input))}: check the name, DNS, the network and the runtime's proxy settings`,
       commands: [
         `getent hosts ${registryOf(imageOf(input)).split(":")[0]}`,
         `curl -v https://${registryOf(imageOf(input))}/v2/`,
@@ -92,7 +92,7 @@ const rules: readonly CureRule[] = [
     reason: IMAGE,
     message: /unauthorized|authorization failed|denied|forbidden|\b40[13]\b|no basic auth/i,
     cure: (input) => ({
-      text: `the registry wants credentials, or refuses these: name a Secret of type dockerconfigjson in imagePullSecrets. A registry may say the same of an image that does not exist`,
+      text: `the registry requires credentials, or refuses the ones it got: name a Secret of type kubernetes.io/dockerconfigjson in imagePullSecrets. Some registries say the same of an image that does not exist`,
       commands: [
         `kubectl -n ${namespaceOf(input)} create secret docker-registry NAME --docker-server=${registryOf(imageOf(input))} --docker-username=USER --docker-password=PASSWORD`,
       ],
@@ -145,7 +145,7 @@ const rules: readonly CureRule[] = [
     reason: CONFIG,
     message: /runAsNonRoot|will run as root/,
     cure: (input) => ({
-      text: "the image runs as root, or under a name, and runAsNonRoot forbids that: set runAsUser to a number above 0, or change the image",
+      text: "the image runs as root, or as a user without a number, and runAsNonRoot forbids that: set runAsUser to a number above 0, or change the image",
       commands: [edit(input)],
     }),
   },
@@ -153,7 +153,7 @@ const rules: readonly CureRule[] = [
     reason: CONFIG,
     message: /hostPath type check failed: (\S+)/,
     cure: (input, [, path = ""]) => ({
-      text: `make ${path} on this node as the pod's hostPath.type wants it, or change the type`,
+      text: `create ${path} on this node as hostPath.type requires it, or change the type`,
       commands: [`ls -ld ${path}`, edit(input)],
     }),
   },
@@ -172,7 +172,7 @@ const rules: readonly CureRule[] = [
     reason: START,
     message: /executable file not found|no such file or directory|exec format error/,
     cure: (input) => ({
-      text: `the image "${imageOf(input)}" has no such program, or one for another kind of processor: correct command, or the image`,
+      text: `the image "${imageOf(input)}" has no such program, or one for another processor architecture: correct the command or the image`,
       commands: [`crictl inspecti ${imageOf(input)}`, edit(input)],
     }),
   },
@@ -180,7 +180,7 @@ const rules: readonly CureRule[] = [
     reason: START,
     message: /permission denied/,
     cure: (input) => ({
-      text: "the program may not be executed, or not by this user: correct its mode in the image, command, or runAsUser",
+      text: "the program is not executable, or not for this user: correct its mode in the image, the command, or runAsUser",
       commands: [edit(input)],
     }),
   },
@@ -196,7 +196,7 @@ const rules: readonly CureRule[] = [
     reason: CRASH,
     message: /(Liveness|Startup) probe/,
     cure: (input, [, kind = ""]) => ({
-      text: `the node restarts the container because its ${kind.toLowerCase()}Probe fails: correct what the probe asks, its port and path, or give it more time`,
+      text: `the node restarts the container because its ${kind.toLowerCase()}Probe fails: correct the probe's port or path, or give it more time`,
       commands: [
         ...probeCommands(input, kind === "Startup" ? input.container?.startupProbe : input.container?.livenessProbe),
         logsOf(input, "--previous"),
@@ -219,7 +219,7 @@ const rules: readonly CureRule[] = [
     reason:
       /^(NodeAffinity|NodeName|NodePorts|NodeUnschedulable|TaintToleration|AppArmor|SysctlForbidden|PodOS\w*|\w*NotSupported|PodFeatureUnsupported|UnexpectedAdmissionError|UnsupportedFeature|NodeShutdown)$/,
     cure: (input) => ({
-      text: "this node does not take the pod: change what the message names, or run it on another node",
+      text: "this node rejects the pod: change what the message names, or run it on another node",
       commands: [`kubectl describe node ${input.pod.spec.nodeName ?? ""}`.trimEnd(), ...rejectionCommands(input)],
     }),
   },
@@ -231,7 +231,7 @@ const rules: readonly CureRule[] = [
     reason: /SandboxError$|^FailedCreatePodSandBox$|^ContainerCreating$|^$/,
     message: /cni|network(?! not ready)|plugin/i,
     cure: () => ({
-      text: "the network of pods does not work on this node: see the configuration and the programs of CNI",
+      text: "the network of pods does not work on this node: check the configuration and the plugins of CNI",
       commands: ["berth doctor", "ls /etc/cni/net.d /opt/cni/bin"],
     }),
   },
@@ -239,7 +239,7 @@ const rules: readonly CureRule[] = [
     reason: /^/,
     message: /container runtime is (away|unavailable)|container runtime has not answered/,
     cure: () => ({
-      text: "start the container runtime: the pod goes on when it answers",
+      text: "start the container runtime: the agent goes on with the pod when it answers",
       commands: ["systemctl status containerd", "journalctl -u containerd --since -10min", "berth doctor"],
     }),
   },
@@ -247,7 +247,7 @@ const rules: readonly CureRule[] = [
     reason: /^/,
     message: /is not ready: (Readiness|Liveness|Startup) probe/,
     cure: (input, [, kind = ""]) => ({
-      text: `the container runs, and its ${kind.toLowerCase()}Probe fails: correct what the probe asks, its port and path, or the program`,
+      text: `the container runs, and its ${kind.toLowerCase()}Probe fails: correct the probe's port or path, or the program`,
       commands: [
         ...probeCommands(input, kind === "Startup" ? input.container?.startupProbe : input.container?.readinessProbe),
         logsOf(input),
@@ -256,7 +256,7 @@ const rules: readonly CureRule[] = [
   },
 ];
 
-/** What cures the cause; where no rule knows it, only what shows more. */
+/** Returns what cures the cause. If no rule matches, the text is empty, and the commands show more about the pod. */
 export function cureOf(input: CauseInput): Cure {
   for (const { reason, message = /^/, cure } of rules) {
     const match = reason.test(input.reason) ? message.exec(input.message) : null;
@@ -270,24 +270,24 @@ export function cureOf(input: CauseInput): Cure {
   };
 }
 
-/** A rejected pod, and one that has ended, stays so. */
+/** A rejected pod, and one that has ended, does not start again: it has to be replaced. */
 const rejectionCommands = ({ manifest, pod: { metadata } }: CauseInput): readonly string[] =>
   manifest === undefined ? [`kubectl -n ${metadata.namespace} delete pod ${metadata.name}`] : [`$EDITOR ${manifest}`];
 
 function exitText({ pod, container }: CauseInput, code: number): string {
   const policy = container?.restartPolicy ?? pod.spec.restartPolicy ?? "Always";
   if (code === 0)
-    return `the container's command has ended, and restartPolicy ${policy} starts it again: run a command that stays, or a Job`;
-  if (code === 126) return "its program may not be executed: correct its mode in the image, or command";
+    return `the container's command has ended, and restartPolicy ${policy} starts it again: run a command that stays, or use a Job`;
+  if (code === 126) return "its program is not executable: correct its mode in the image, or the command";
   if (code === 127) return "its shell has not found the program: correct command and args";
   if (code === 137)
-    return "it was killed by SIGKILL: by the kernel for want of memory, or because it did not stop in time";
+    return "it was killed by SIGKILL: by the kernel because memory ran out, or because it did not stop in time";
   if (code === 139) return "it has crashed (segmentation fault): see its log";
   if (code === 143) return "it was ended by SIGTERM, and did not handle it: see who sends it";
   return "its program fails: its log says why";
 }
 
-/** What asks the same as the probe, from this node. */
+/** The commands that ask the same as the probe, from this node. */
 function probeCommands(input: CauseInput, probe: Probe | undefined): readonly string[] {
   const { podIP, container } = input;
   const { exec, httpGet, tcpSocket, grpc } = probe ?? {};

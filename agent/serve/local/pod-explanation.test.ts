@@ -155,7 +155,7 @@ describe("causes, their cures, and a command to run", () => {
       cure: "does not reach registry.example:5000",
       command: "curl -v https://registry.example:5000/v2/",
     },
-    "a registry that wants credentials": {
+    "a registry that requires credentials": {
       status: ofContainer("ErrImagePull", "401 Unauthorized"),
       cure: "imagePullSecrets",
       command: "kubectl -n shop create secret docker-registry NAME",
@@ -184,7 +184,11 @@ describe("causes, their cures, and a command to run", () => {
       cure: "has no such program",
       command: "crictl inspecti registry.example:5000/web:1",
     },
-    "an end for want of memory": { status: ended(137, "OOMKilled"), cure: "limit of 64Mi", command: "berth logs web" },
+    "a container that ran out of memory": {
+      status: ended(137, "OOMKilled"),
+      cure: "limit of 64Mi",
+      command: "berth logs web",
+    },
     "a command that ends": {
       status: ended(0, "Completed"),
       cure: "run a command that stays",
@@ -200,7 +204,7 @@ describe("causes, their cures, and a command to run", () => {
     },
     "a pod that the node does not match": {
       status: rejected("NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"),
-      cure: "does not take the pod",
+      cure: "this node rejects the pod",
       command: "kubectl describe node",
     },
     "a sandbox without a network": {

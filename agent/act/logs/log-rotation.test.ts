@@ -81,7 +81,7 @@ async function createFixture() {
 const name = (text: string) => `0.log.${text}`;
 const full = (letter: string) => letter.repeat(100 * KB);
 
-test("nothing runs while nothing is written, and a write causes one look soon", async () => {
+test("nothing runs while nothing is written, and a write causes one check soon", async () => {
   const { clock, begin, write, takeCalls } = await createFixture();
   const rotation = begin();
   rotation.onObserved(podOf("running"));
@@ -106,7 +106,7 @@ test("nothing runs while nothing is written, and a write causes one look soon", 
   });
 });
 
-test("a log that is written to at a constant rate is looked at when it can have reached its limit", async () => {
+test("a log that is written to at a constant rate is checked when it can have reached its limit", async () => {
   const { clock, begin, write, takeCalls } = await createFixture();
   begin().onObserved(podOf("running"));
   await settlePromises();

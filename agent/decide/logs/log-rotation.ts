@@ -8,7 +8,7 @@ export interface LogRotationSettings {
   readonly maxFiles: number;
   /** `containerLogMaxWorkers`: how many logs are compressed at once. */
   readonly maxWorkers: number;
-  /** `containerLogMonitorInterval`: how long a log that grows is not looked at, at most. */
+  /** `containerLogMonitorInterval`: the longest time between two checks of a log that grows. */
   readonly monitorIntervalMs: number;
 }
 
@@ -22,12 +22,12 @@ export interface LogMeasurement {
   readonly bytesPerMs: number;
 }
 
-/** How soon a log is looked at again at the earliest: also one that is written to without a pause. */
+/** The shortest time between two checks of a log, also of one that is written to without a pause. */
 export const MIN_LOOK_INTERVAL_MS = 100;
 
 /**
- * Measures a log. A log that is smaller than before has been rotated or truncated. After a fast time the rate sinks by half
- * with each measurement at most: containers write in bursts.
+ * Measures a log. A log that is smaller than before has been rotated or truncated. After a burst the rate falls by half at
+ * most with each measurement, because another burst may follow.
  */
 export function measureLog(before: LogMeasurement | undefined, sizeBytes: number, now: number): LogMeasurement {
   if (before === undefined) return { sizeBytes, at: now, elapsedMs: 0, hasGrown: false, bytesPerMs: 0 };
@@ -38,9 +38,9 @@ export function measureLog(before: LogMeasurement | undefined, sizeBytes: number
 }
 
 /**
- * When a log can have reached its limit, at the rate at which it grows; after twice the time since the measurement before
- * at the latest, because the rate may rise. Undefined for a log that has not grown: it is looked at when something is
- * written to it.
+ * Returns when to check a log again: when it can have reached its limit at the rate at which it grows, and at the latest
+ * after twice the time between the last two measurements, because the rate may rise. Undefined for a log that has not grown:
+ * it is checked when something is written to it.
  */
 export function nextLookAt(
   { sizeBytes, at, elapsedMs, hasGrown, bytesPerMs }: LogMeasurement,

@@ -11,7 +11,7 @@ import type {
 import type { ContainerIndex, IndexedContainer } from "./container-index.ts";
 import type { CpuRatePass } from "./cpu-rates.ts";
 import { usageOfCgroup } from "./from-cgroup.ts";
-import { hasNetwork } from "./has-network.ts";
+import { includesNetwork } from "./network-detail.ts";
 import type { SandboxProcesses } from "./sandbox-processes.ts";
 
 export interface CgroupPodsDeps {
@@ -116,9 +116,9 @@ function createReader(deps: CgroupPodsDeps, detail: UsageDetail, rates: CpuRateP
   return {
     readsAll: detail === "all",
     usage: (path, startedAtMs) => readUsage(path, startedAtMs, detail === "all"),
-    usageOfContainer: (path, startedAtMs) => readUsage(path, startedAtMs, hasNetwork(detail)),
+    usageOfContainer: (path, startedAtMs) => readUsage(path, startedAtMs, includesNetwork(detail)),
     interfaces(path) {
-      if (!hasNetwork(detail)) return undefined;
+      if (!includesNetwork(detail)) return undefined;
       const [pid = 0] = cgroups.processes(path);
       return pid > 0 ? proc.interfaces(pid) : undefined;
     },

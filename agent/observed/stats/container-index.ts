@@ -7,7 +7,7 @@ import {
   podUidLabel,
 } from "../../../proto/kubernetes/well-known-names.ts";
 
-/** What a container or sandbox never changes. */
+/** The properties of a container or sandbox that never change. */
 export interface IndexedContainer {
   readonly id: string;
   /** Empty for a sandbox. */

@@ -10,7 +10,7 @@ import { sumOfUsages } from "../../decide/stats/usage-sum.ts";
 import { type ContainerIndex, type IndexedContainer, RUNTIME_DEADLINE_MS } from "./container-index.ts";
 import type { CpuRatePass } from "./cpu-rates.ts";
 import { usageOfRuntime } from "./from-runtime.ts";
-import { hasNetwork } from "./has-network.ts";
+import { includesNetwork } from "./network-detail.ts";
 import type { SandboxProcesses } from "./sandbox-processes.ts";
 
 export interface RuntimePodsDeps {
@@ -58,7 +58,7 @@ export function createRuntimePods({ runtime, processes, index, proc, clock, log 
         runtime.listContainerStats({}, options),
         sandboxStats(),
       ]);
-      const running = hasNetwork(detail) ? await processes.of(sandboxes.map(({ id }) => id)) : undefined;
+      const running = includesNetwork(detail) ? await processes.of(sandboxes.map(({ id }) => id)) : undefined;
       const statsById = new Map(stats.map((each) => [each.attributes?.id ?? "", each]));
       const nowMs = clock.now();
       return sandboxes

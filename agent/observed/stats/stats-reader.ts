@@ -17,7 +17,7 @@ import { type CgroupPodsDeps, readCgroupPods } from "./cgroup-pods.ts";
 import { type CpuRatePass, createCpuRates } from "./cpu-rates.ts";
 import type { DiskUsages } from "./disk-usages.ts";
 import { usageOfCgroup } from "./from-cgroup.ts";
-import { hasNetwork } from "./has-network.ts";
+import { includesNetwork } from "./network-detail.ts";
 import { readNodeUsage } from "./node-usage.ts";
 import type { RuntimePods } from "./runtime-pods.ts";
 
@@ -115,7 +115,7 @@ function readNode(
   return {
     usage,
     systemContainers: systemContainers(deps, detail, pass, { node: usage, pods: above[0] }),
-    ...(hasNetwork(detail) && { interfaces: proc.interfaces(1) }),
+    ...(includesNetwork(detail) && { interfaces: proc.interfaces(1) }),
     ...(available && {
       tasks: { atMs: clock.now(), max: available.capacity, current: available.capacity - available.available },
     }),

@@ -6,7 +6,7 @@ import type { LocalNodeReport } from "../../decide/node/local-node-report.ts";
 import type { BlockedReason } from "../../decide/pod/plan.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
 import type { StartTiming } from "../../decide/pod/start-timing.ts";
-import { explain } from "./explanation.ts";
+import { explainMessage } from "./message-explanation.ts";
 
 /** One pod of `berth pods -o json`. */
 export interface PodSummary {
@@ -69,7 +69,7 @@ export function summarizePod(report: {
   );
   const containers = [...sidecarStatuses, ...(status.containerStatuses ?? [])];
   const { reason, message } = reasonOf(report);
-  const explanation = explain(pod, message);
+  const explanation = explainMessage(pod, message);
   return {
     namespace: pod.metadata.namespace ?? "",
     name: pod.metadata.name ?? "",

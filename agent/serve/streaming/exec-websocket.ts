@@ -1,9 +1,9 @@
 import type { ProcessStreams } from "../../../cri/runtime.ts";
 import type { Clock } from "../../../host/clock.ts";
+import { internalErrorStatus } from "./internal-error-status.ts";
 import { createRemoteCommand } from "./remote-command.ts";
 import type { Session, Translation } from "./session.ts";
 import { SpdyError } from "./spdy/frames.ts";
-import { internalErrorStatus } from "./status.ts";
 import { CloseCode, closeFrame, createFrameReader, Opcode, serverFrame, WebSocketError } from "./websocket/frames.ts";
 
 /** The subprotocol of WebSockets for exec and attach that has a message for the end of stdin. */
@@ -12,7 +12,7 @@ export const WEBSOCKET_PROTOCOL = "v5.channel.k8s.io";
 /** The first byte of a message. */
 const Channel = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 255 } as const;
 
-/** As Kubernetes' servers wait for a client to open the streams. */
+/** Kubernetes' servers give a client the same time to open the streams. */
 const OPEN_TIMEOUT_MS = 30_000;
 const NOT_OPENED = `the container runtime has not opened the streams within ${OPEN_TIMEOUT_MS / 1000} s`;
 

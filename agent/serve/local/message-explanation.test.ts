@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { explain } from "./explanation.ts";
+import { explainMessage } from "./message-explanation.ts";
 
 const podWith = (path: string) => ({
   spec: { containers: [{ name: "main" }], volumes: [{ name: "data", hostPath: { path } }] },
@@ -9,18 +9,18 @@ const message =
 
 for (const path of ["state/page", "./state/page"])
   test(`a mount that fails because the hostPath ${path} is relative says so`, () => {
-    expect(explain(podWith(path), message)).toBe(
+    expect(explainMessage(podWith(path), message)).toBe(
       `the hostPath "${path}" of volume data is relative, so the runtime does not find it: write an absolute path`,
     );
   });
 
 test("an absolute hostPath, and another failure, need no explanation", () => {
-  expect(explain(podWith("/state/page"), message)).toBeUndefined();
-  expect(explain(podWith("state/page"), "it exited with code 1")).toBeUndefined();
-  expect(explain(podWith("state/page"), "")).toBeUndefined();
+  expect(explainMessage(podWith("/state/page"), message)).toBeUndefined();
+  expect(explainMessage(podWith("state/page"), "it exited with code 1")).toBeUndefined();
+  expect(explainMessage(podWith("state/page"), "")).toBeUndefined();
 });
 
 test("a shortage explains itself, whatever the volumes are", () => {
   const shortage = "Node didn't have enough resource: cpu, requested: 4000, used: 250, capacity: 2000";
-  expect(explain(podWith("state/page"), shortage)).toContain("the pod requests 4 CPUs");
+  expect(explainMessage(podWith("state/page"), shortage)).toContain("the pod requests 4 CPUs");
 });

@@ -13,7 +13,7 @@ import {
 import type { LogRotator, RotatedLog } from "./log-rotator.ts";
 
 /** The log of a container, which is kept below its limit while the container runs. */
-export interface FollowedLog {
+export interface LimitedLog {
   /** The container has ended: what rotations have left is compressed. */
   end(): void;
   /** The runtime does not have the container any more, or the agent stops. */
@@ -21,7 +21,7 @@ export interface FollowedLog {
   settled(): Promise<void>;
 }
 
-export interface FollowedLogDeps {
+export interface LimitedLogDeps {
   readonly logs: Pick<Files, "stat" | "watch" | "path">;
   readonly rotator: LogRotator;
   readonly clock: Clock;
@@ -29,7 +29,7 @@ export interface FollowedLogDeps {
   readonly settings: LogRotationSettings;
 }
 
-export interface FollowedLogOptions {
+export interface LimitedLogOptions {
   readonly rotated: RotatedLog;
   readonly isRunning: boolean;
   /** An earlier agent may have died while it rotated the log. */
@@ -37,10 +37,11 @@ export interface FollowedLogOptions {
 }
 
 /**
- * While the log grows, it is looked at when it can have reached the limit. When it has not grown, it is watched: the first
- * write ends the watch, and from then on the log counts as one that grows. Nothing runs while nothing is written.
+ * Starts to keep a log below its limit. While the log grows, its size is checked when it can have reached the limit. A log
+ * that has not grown is watched: the first write ends the watch, and from then on the log counts as one that grows. Nothing
+ * runs while nothing is written.
  */
-export function followLogSize(deps: FollowedLogDeps, { rotated, isRunning, isOlder }: FollowedLogOptions): FollowedLog {
+export function limitLogSize(deps: LimitedLogDeps, { rotated, isRunning, isOlder }: LimitedLogOptions): LimitedLog {
   const { logs, rotator, clock, log, settings } = deps;
   const dropped = new AbortController();
   let measurement: LogMeasurement | undefined;
@@ -126,7 +127,7 @@ export function followLogSize(deps: FollowedLogDeps, { rotated, isRunning, isOld
 
 /** Measures the log, and rotates it if it has reached its limit. Rejects with `FilesError` or `CriError`. */
 async function measureAndRotate(
-  { logs, rotator, clock, settings }: FollowedLogDeps,
+  { logs, rotator, clock, settings }: LimitedLogDeps,
   rotated: RotatedLog,
   before: LogMeasurement | undefined,
 ): Promise<LogMeasurement & { readonly wasRotated: boolean }> {
@@ -143,7 +144,7 @@ async function measureAndRotate(
 }
 
 /** Waits for one thing at a time: a time, or the next write to a log. */
-function createWait({ logs, clock }: Pick<FollowedLogDeps, "logs" | "clock">, path: string) {
+function createWait({ logs, clock }: Pick<LimitedLogDeps, "logs" | "clock">, path: string) {
   let stop = () => {};
   return {
     stop: () => stop(),

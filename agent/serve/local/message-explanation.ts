@@ -5,7 +5,7 @@ import { explainShortage } from "./shortage.ts";
  * What the message about a pod means, where the kubelet's or the runtime's words say little to a reader who does not know
  * them. Undefined if they are clear.
  */
-export function explain(pod: Pick<Pod, "spec">, message: string): string | undefined {
+export function explainMessage(pod: Pick<Pod, "spec">, message: string): string | undefined {
   return explainShortage(pod, message) ?? explainRelativePath(pod, message);
 }
 

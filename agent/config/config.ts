@@ -78,7 +78,7 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly maxOpenFiles: number;
   /** Whether the agent refuses a kernel with other settings than Kubernetes expects. */
   readonly protectKernelDefaults: boolean;
-  /** `--set-kernel-tunables`: whether it sets them otherwise. */
+  /** `--set-kernel-tunables`: whether the agent sets them, unless it refuses such a kernel. */
   readonly setsKernelTunables: boolean;
   /** Undefined when unset: then true under cgroup v1, which has no group kill, and false under v2. */
   readonly singleProcessOOMKill: boolean | undefined;
@@ -116,7 +116,7 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
 export interface TracingConfig {
   /** `HOST:PORT`, or an address of gRPC such as `unix:///run/collector.sock`. */
   readonly endpoint: string;
-  /** Of a million starts of pods so many are traced; more than 0. */
+  /** How many of a million starts of pods are traced; more than 0. */
   readonly samplingRatePerMillion: number;
 }
 

@@ -48,7 +48,7 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
     const reviews = clusterNode?.reviews;
     const api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, reviews });
     if (api !== undefined) started.push(api);
-    started.push(serveStatus({ root, clock, volumes, logs, apiAddress: api?.address }, agent, served));
+    started.push(serveLocalCommands({ root, clock, volumes, logs, apiAddress: api?.address }, agent, served));
     started.push(await serveLocalExec(adapters, agent));
     return { stop };
   } catch (error) {
@@ -94,8 +94,8 @@ interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volume
   readonly apiAddress: string | undefined;
 }
 
-/** Starts the local server that answers `berth pods`, `berth status` and `berth doctor`. */
-function serveStatus(
+/** Starts the local server that answers `berth pods`, `explain`, `logs`, `status` and `doctor`. Throws `StartError`. */
+function serveLocalCommands(
   { root, clock, volumes, logs, apiAddress }: LocalServerAdapters,
   agent: Agent,
   { config: { nodeName }, clusterNode, commandLine }: ServedNode,

@@ -9,11 +9,11 @@ import type { DesiredPod } from "../../decide/pod/desired.ts";
 export interface PodStartTracesOptions {
   readonly export: (span: TraceSpan) => void;
   readonly now: () => number;
-  /** Of a million starts so many are traced. */
+  /** How many of a million starts are traced. */
   readonly samplingRatePerMillion: number;
   /** From 0 up to 1. */
   readonly random: () => number;
-  /** Returns so many random bytes as hexadecimal digits. */
+  /** Returns this number of random bytes, as hexadecimal digits. */
   readonly randomHex: (bytes: number) => string;
 }
 
@@ -91,7 +91,7 @@ function newTrace({ uid, pod, acceptedAt }: DesiredPod, randomHex: PodStartTrace
   return { traceId: randomHex(16), spanId: randomHex(8), startedAt: acceptedAt, attributes: attributesOf(uid, pod) };
 }
 
-/** As the kubelet's spans have them. */
+/** The attributes that the kubelet's spans have. */
 function attributesOf(uid: PodUid, { metadata: { namespace = "", name = "" } }: Pod): StartTrace["attributes"] {
   return {
     "k8s.pod.uid": uid,

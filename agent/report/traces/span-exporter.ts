@@ -11,19 +11,19 @@ export interface SpanExporter {
 }
 
 export interface SpanExporterOptions {
-  /** `HOST:PORT`, or `unix://PATH`. As by the kubelet, the connection is not encrypted. */
+  /** `HOST:PORT`, or `unix://PATH`. As with the kubelet, the connection is not encrypted. */
   readonly endpoint: string;
   readonly resource: Readonly<Record<string, string>>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Those of OpenTelemetry's batch processor. */
+/** The limits of OpenTelemetry's batch processor. */
 const SEND_AFTER_MS = 5_000;
 const MAX_SPANS = 2_048;
 const TIMEOUT_MS = 10_000;
 
-/** Sends spans to a collector by OTLP over gRPC. What a collector that is away does not take is dropped: traces are no record. */
+/** Sends spans to a collector by OTLP over gRPC. Spans that the collector does not accept are dropped. */
 export function createSpanExporter({ endpoint, resource, clock, log }: SpanExporterOptions): SpanExporter {
   const client = new Client(endpoint, credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
   let waiting: TraceSpan[] = [];
@@ -39,7 +39,7 @@ export function createSpanExporter({ endpoint, resource, clock, log }: SpanExpor
       const deadline = Date.now() + timeoutMs;
       const asIs = (bytes: Buffer) => bytes;
       client.makeUnaryRequest(EXPORT_TRACES_PATH, asIs, asIs, request, { deadline }, (error) => {
-        if (error !== null && !isAway) log.warn({ endpoint, err: error }, "the collector takes no traces");
+        if (error !== null && !isAway) log.warn({ endpoint, err: error }, "cannot send traces to the collector");
         isAway = error !== null;
         resolve();
       });

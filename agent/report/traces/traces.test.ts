@@ -130,5 +130,7 @@ test("a collector that refuses is reported once, until it accepts again", async 
     await until(() => received.length === count);
   }
   await exporter.stop();
-  expect(log.lines.filter((line) => JSON.stringify(line).includes("the collector takes no traces"))).toHaveLength(1);
+  expect(log.lines.filter((line) => JSON.stringify(line).includes("cannot send traces to the collector"))).toHaveLength(
+    1,
+  );
 });

@@ -46,7 +46,7 @@ const COALESCE_MS = 50;
 const neverIdle = { idleTimeout: 0 };
 
 /**
- * Serves `berth pods` and `berth status` on a unix socket that only root may open: `GET /pods` returns the list as
+ * Serves the commands of this machine on a unix socket that only root may open: `GET /pods` returns the list as
  * JSON, `GET /pods?watch` one line of JSON at once and after each change, `GET /status` the agent's own state, `GET
  * /volumes` the figures of all volumes, `GET /logs/NAMESPACE/POD` the log of a container, `GET /command-line` how the agent was started,
  * `GET /explain?namespace=…&name=…` how a pod has started. Throws `FilesError` if the socket cannot be created.

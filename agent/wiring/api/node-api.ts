@@ -49,7 +49,8 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
   const authenticateToken = tokenReview && reviews && createTokenAuthenticator({ ...reviews, ...tokenReview, clock });
   const authenticator = createRequestAuthenticator({ authenticateToken, allowsAnonymous, clock });
   const { settings, unsupported } = tlsParametersOf(api.tls);
-  if (unsupported.length > 0) log.warn({ unsupported }, "the node's API does not serve these parameters of TLS");
+  if (unsupported.length > 0)
+    log.warn({ unsupported }, "the node's API does not support these parameters of TLS, and ignores them");
   const files = createTlsFiles({ ...options, ...tlsFilesOf(options) });
   const contents = await readFirst(files, api);
   const routes = createApiRoutes(options);
@@ -70,7 +71,7 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
 }
 
 const NO_AUTHORIZER =
-  "the node's API is not served: without an API server there is none to authorize its requests; authorization.mode AlwaysAllow serves every client with a certificate of authentication.x509.clientCAFile";
+  "the node's API is not served: a standalone node has no API server that authorizes requests; set authorization.mode: AlwaysAllow to serve every client with a certificate of authentication.x509.clientCAFile";
 
 /** Undefined if only an API server could decide. */
 function createAuthorizer({ api, reviews, config, clock }: NodeApiOptions): Authorizer | undefined {

@@ -70,7 +70,7 @@ function answeredSoon(podsCgroup: () => Promise<string>, clock: Clock): () => Pr
   return async () => {
     const path = podsCgroup();
     if (await settledWithin(path, DRIVER_TIMEOUT_MS, clock)) return await path;
-    throw new CriError("UNAVAILABLE", "RuntimeConfig", "the container runtime has not said its cgroup driver yet");
+    throw new CriError("UNAVAILABLE", "RuntimeConfig", "the container runtime has not reported its cgroup driver yet");
   };
 }
 

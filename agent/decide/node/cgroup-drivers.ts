@@ -1,10 +1,10 @@
 import type { ObservedNode } from "./observed-node.ts";
 
-/** The container runtime makes cgroups in another way than this agent. */
+/** The container runtime uses another cgroup driver than this agent. */
 export interface DriverMismatch {
   /** Both sides, what follows, and the cure. */
   readonly message: string;
-  /** No sandbox starts. Else sandboxes run outside the cgroups that the agent limits. */
+  /** Whether no sandbox can start. Otherwise sandboxes run outside the cgroups that the agent limits. */
   readonly isFatal: boolean;
 }
 

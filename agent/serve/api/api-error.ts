@@ -1,4 +1,4 @@
-/** The code and the text of an answer that is no success. The text ends up in the client's terminal, as the kubelet's does. */
+/** The HTTP status and the text of an answer that reports an error. Clients such as kubectl print the text. */
 export class ApiError extends Error {
   readonly status: number;
 

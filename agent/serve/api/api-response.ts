@@ -17,7 +17,7 @@ const gone = () => new Error("the client has closed its connection");
 
 /**
  * The answer on an HTTP/1.1 connection or an HTTP/2 stream, whose responses have the same methods. `isHead`: the answer has
- * no body. `abort` resets what carries it.
+ * no body. `abort` resets the connection or the stream.
  */
 export function createResponse(response: ServerResponse, isHead: boolean, abort: () => void): TrackedResponse {
   let [isStarted, isEnded] = [false, false];

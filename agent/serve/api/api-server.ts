@@ -49,10 +49,10 @@ export interface ApiServer {
 /** Requests and responses of both versions of HTTP have these in common. */
 type Incoming = IncomingMessage | Http2ServerRequest;
 
-/** The command of an exec is part of its URL. The kubelet takes four times as much, which a client without rights could use up. */
+/** The command of an exec is part of its URL. The kubelet accepts four times as much, memory that a client without rights could use up. */
 const MAX_HEADER_BYTES = 256 << 10;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** As Go's server has it. */
+/** The limit of Go's server. */
 const MAX_STREAMS_PER_CONNECTION = 250;
 
 /** Node's types have these only for the servers that this one is composed of. */
@@ -69,7 +69,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     ...PARSER_LIMITS,
     allowHTTP1: true,
     requestCert: tls.ca !== undefined,
-    // Who has no certificate, or one that is not trusted, may still have a token.
+    // A client without a certificate, or with one that is not trusted, may still have a token.
     rejectUnauthorized: false,
     settings: { maxConcurrentStreams: MAX_STREAMS_PER_CONNECTION, maxHeaderListSize: MAX_HEADER_BYTES },
   });

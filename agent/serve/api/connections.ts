@@ -100,7 +100,7 @@ export function createConnections(limits: ConnectionLimits, clock: Clock): Conne
   };
 }
 
-/** A session of HTTP/2 tells its client first. */
+/** Closes a connection. A session of HTTP/2 sends its client a GOAWAY first. */
 function close(channel: Channel): void {
   if ("settings" in channel) channel.close();
   else channel.destroy();

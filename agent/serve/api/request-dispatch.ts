@@ -40,8 +40,8 @@ export interface RequestDispatchDeps {
 }
 
 /**
- * Answers a request by its route, in the kubelet's order: what is registered nowhere gets its 404 first, then comes
- * authentication, authorization, and the route. Never rejects.
+ * Answers a request by its route, in the kubelet's order: a path that is not registered gets its 404 first, then come
+ * authentication, authorization and the route. Never rejects.
  */
 export async function dispatchRequest(
   deps: RequestDispatchDeps,

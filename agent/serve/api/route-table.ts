@@ -16,8 +16,8 @@ export interface RouteTable {
 }
 
 /**
- * The folders of endpoints, as the kubelet registers its web services in Go's ServeMux. One without a slash at its end is
- * registered with it, too. All other routes are registered by their exact path.
+ * The folders of endpoints, as the kubelet registers its web services in Go's ServeMux. A folder without a slash at
+ * its end is also registered with one. All other routes are registered by their exact path.
  */
 const FOLDERS = [
   "/run",

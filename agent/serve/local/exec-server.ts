@@ -11,7 +11,7 @@ export interface ExecServerOptions {
   /** The path of the socket. */
   readonly path: string;
   readonly findPod: FindPod;
-  /** Of the node's API. */
+  /** The exec endpoint of the node's API. */
   readonly exec: NonNullable<Route["upgrade"]>;
 }
 
@@ -46,7 +46,7 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
   };
 }
 
-/** The socket is made while other users may open nothing that is made: with a chmod afterwards, they could open it for a moment. */
+/** Creates the socket under a umask that lets only root open it: before a later chmod, other users could open it for a moment. */
 function listenForRoot(server: Server, path: string): Promise<void> {
   const umask = process.umask(0o177);
   try {

@@ -18,7 +18,7 @@ export interface LocalLogsDeps {
 export interface LocalLogsRequest {
   readonly namespace: string;
   readonly pod: string;
-  /** As at the node's API, and `container`. */
+  /** The query of the node's API, and `container`. */
   readonly query: URLSearchParams;
   readonly signal: AbortSignal;
 }
@@ -27,8 +27,8 @@ export interface LocalLogsRequest {
 const STATUS_DELAY_MS = 200;
 
 /**
- * Answers `berth logs`. Other than the node's API, it reports a log that cannot be read as an error, and says which names
- * would be right.
+ * Answers `berth logs`. Unlike the node's API, it answers an error if a log cannot be read, and suggests a name if the pod or
+ * the container does not exist.
  */
 export async function answerLogs(deps: LocalLogsDeps, request: LocalLogsRequest): Promise<Response> {
   const { namespace, pod: name, query } = request;

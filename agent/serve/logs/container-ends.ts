@@ -1,7 +1,7 @@
 import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import type { ObservedPod } from "../../decide/pod/observed.ts";
 
-/** Notifies those who follow the log of a container when it has ended. */
+/** Notifies the followers of a container's log when the container has ended. */
 export interface ContainerEnds {
   /** A pod was observed. */
   onObserved(observed: ObservedPod): void;

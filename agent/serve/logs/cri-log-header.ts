@@ -3,7 +3,7 @@ import type { LogTime } from "./log-options.ts";
 /** No runtime writes a longer header: the time has 35 bytes at most, and the only tags are `P` and `F`. */
 export const MAX_HEADER_BYTES = 256;
 
-/** What `read` says instead of where the message begins. */
+/** `read` returns one of these if it cannot return where the message begins. */
 export const INCOMPLETE = -1;
 export const BROKEN = -2;
 

@@ -142,7 +142,7 @@ function recordCgroup({ kubelet }: Recorder, operation: string, ended: EndedActi
 const MEBIBYTE = 2 ** 20;
 const GIBIBYTE = 2 ** 30;
 
-/** The label of each size, which counts what is larger than its lower bound. */
+/** The label of each image size, which counts images that are larger than its lower bound. */
 const IMAGE_SIZES: readonly (readonly [aboveBytes: number, label: string])[] = [
   [100 * GIBIBYTE, "GT100GB"],
   [60 * GIBIBYTE, "60GB-100GB"],

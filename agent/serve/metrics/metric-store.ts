@@ -1,6 +1,6 @@
 import type { Labels, MetricFamily, Sample } from "../stats/exposition.ts";
 
-/** What is fixed of a metric: what a page says about it, and the names of its labels, in alphabetical order. */
+/** The definition of a metric: its type, its text, and the names of its labels, in alphabetical order. */
 export interface MetricDefinition {
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
@@ -35,7 +35,7 @@ export interface MetricStore<Name extends string> {
 /** A counter's or a gauge's value; for a histogram the count of each bucket, of those above, and the sum. */
 type Series = { value: number } | Float64Array;
 
-/** As component-base's label allow lists name what exceeds them. */
+/** The value of every label beyond the limit, as with component-base's label allow lists. */
 const UNEXPECTED = "unexpected";
 /** No page grows beyond it, whatever containers do; a node has at most a few hundred pods. */
 const MAX_SERIES = 2_000;
@@ -134,5 +134,5 @@ function toSamples({ buckets = [] }: MetricDefinition, labels: Labels, series: S
   ];
 }
 
-/** Go writes those of the kubelet's bounds alike: none has an exponent. */
+/** As Go writes the kubelet's bounds, none of which has an exponent. */
 const boundText = (bound: number) => (bound === Number.POSITIVE_INFINITY ? "+Inf" : String(bound));

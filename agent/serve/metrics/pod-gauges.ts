@@ -63,7 +63,7 @@ export function setPodGauges(
 }
 
 const isStatic = ({ source }: DesiredPod) => source.kind !== "api";
-/** Its source still has it: it ends by its own, or not at all. */
+/** Its source still lists it, and nothing else has requested its end. */
 const isWanted = ({ desired }: TrackedPod) => desired?.termination === undefined;
 const configOf = (each: TrackedPod) => (isWanted(each) ? "desired" : "orphan");
 /** It counts when the node admits another pod. */

@@ -142,7 +142,7 @@ function formatNumber(value: number): string {
   return `${digits}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, "0")}`;
 }
 
-/** OpenMetrics wants to see that a number is no integer. */
+/** OpenMetrics writes whole numbers with a point, too: `1.0`. */
 function withPoint(number: string): string {
   return /[.eNI]/.test(number) ? number : `${number}.0`;
 }

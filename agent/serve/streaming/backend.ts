@@ -6,7 +6,7 @@ import { proxyError } from "./runtime-error.ts";
 
 /** A request for another protocol, to the runtime's streaming server. */
 export interface BackendRequest {
-  /** As the runtime has answered it. */
+  /** The URL that the runtime has returned for the session. */
   readonly url: string;
   readonly method: string;
   /** Names and values in turn, without `Host`. */
@@ -18,7 +18,7 @@ export interface BackendAnswer {
   readonly status: number;
   /** The text behind the status. */
   readonly reason: string;
-  /** Names in lower case; of several the last. */
+  /** By names in lower case; of several headers with one name the last. */
   readonly headers: Readonly<Record<string, string>>;
   /** The status line and the headers as received, with the empty line. */
   readonly head: Buffer;

@@ -19,7 +19,7 @@ export interface SessionDeps {
 }
 
 const SPDY = "SPDY/3.1";
-/** A client that has got everything has this time to close its connection. */
+/** A client that has received everything has this time to close its connection. */
 const CLOSE_MS = 5_000;
 
 export function isWebSocket({ protocol }: Pick<UpgradeRequest, "protocol">): boolean {
@@ -40,7 +40,7 @@ export async function proxyUpgrade(request: UpgradeRequest, url: string, deps: S
   await run(request, answer, passThrough, deps);
 }
 
-/** Which headers the runtime gets: none of those that authenticate a client or describe its way. */
+/** The headers that the runtime gets: without those that authenticate the client, and those that proxies add. */
 function forwardedHeaders(rawHeaders: readonly string[]): readonly string[] {
   return rawHeaders.filter((_, index) => !WITHHELD.test(rawHeaders[index - (index % 2)] ?? ""));
 }
@@ -134,7 +134,7 @@ async function passRefusal(answer: BackendAnswer, client: Duplex, { clock }: Ses
 function endClient(client: Duplex, lastBytes: Buffer, clock: Clock): void {
   const cancel = clock.wakeAt(clock.now() + CLOSE_MS, () => client.destroy());
   client.on("close", cancel);
-  // What it still sends is of no interest, but must be read for its end to be seen.
+  // The end of the connection is seen only if everything that the client still sends is read.
   client.resume();
   client.end(lastBytes);
 }

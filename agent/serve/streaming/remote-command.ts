@@ -10,7 +10,7 @@ export interface RemoteCommandListener {
   onOutput(stream: "stdout" | "stderr", part: Buffer): void;
   /**
    * The process has ended, or the session has. `status` is the JSON of a `metav1.Status`, undefined if the session ended
-   * without. Called once.
+   * without one. Called once.
    */
   onEnd(status: Buffer | undefined): void;
 }
@@ -80,13 +80,13 @@ export function createRemoteCommand(
   };
 }
 
-/** A status that breaks off is none. */
+/** Whether the status is complete. */
 function isJson(text: Buffer): boolean {
   try {
     JSON.parse(text.toString());
     return true;
   } catch {
-    // What it lacks does not matter.
+    // The reason does not matter: an incomplete status counts as none.
     return false;
   }
 }

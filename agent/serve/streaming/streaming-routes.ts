@@ -20,8 +20,9 @@ export interface StreamingDeps extends SessionDeps {
 
 /** What exec and attach differ in. */
 interface ProcessSession {
-  /** Where no such container runs. */
+  /** The text of the error if no such container runs. */
   readonly notFound: (pod: Pod, container: string) => string;
+  /** Asks the runtime for a session. Resolves with the URL at its streaming server. */
   readonly prepare: (id: ContainerId, request: SessionRequest, streams: ProcessStreams) => Promise<string>;
 }
 

@@ -1,7 +1,7 @@
 import type { TLSSocket } from "node:tls";
 import type { UserInfo } from "../user-info.ts";
 
-/** What a request proves its sender with. Never log it. */
+/** The credentials of a request. Never log them. */
 export interface RequestCredentials {
   /** The connection, with the certificate that the client has shown, if any. */
   readonly socket: Pick<TLSSocket, "authorized" | "getPeerCertificate">;
@@ -12,6 +12,6 @@ export interface RequestCredentials {
 }
 
 export interface Authenticator {
-  /** Finds who sends a request; undefined for bad credentials, and for none where those are required. Rejects if it cannot be found out. */
+  /** Finds the user who sends a request; undefined for bad credentials, or for none where they are required. Rejects if the API server does not answer. */
   authenticate(credentials: RequestCredentials): Promise<UserInfo | undefined>;
 }

@@ -39,7 +39,7 @@ const SUBRESOURCES: readonly (readonly [path: string, subresource: string])[] = 
 
 /**
  * The verb and the subresources of `nodes` by the method and the decoded path. The kubelet maps a streaming request by GET
- * to `get`, which anyone has who may read `nodes/proxy`; here all of `CREATE_PATHS` need `create`.
+ * to `get`, which is the right to read `nodes/proxy`; here all of `CREATE_PATHS` need `create`.
  * Rule: GetRequestAttributes in pkg/kubelet/server/auth.go.
  */
 export function requestAttributesOf(method: string, path: string): RequestAttributes {

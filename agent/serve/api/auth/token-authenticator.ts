@@ -6,7 +6,7 @@ import type { TokenReviewStatus } from "../../../../proto/kubernetes/gen/types.t
 import type { UserInfo } from "../user-info.ts";
 import { createReviewCache } from "./review-cache.ts";
 
-/** Whose bearer token it is; undefined for one that the API server refuses. Rejects with `KubeError` if it does not answer. */
+/** Finds the user of a bearer token; undefined for a token that the API server refuses. Rejects with `KubeError` if it does not answer. */
 export type TokenAuthenticator = (token: string, signal: AbortSignal) => Promise<UserInfo | undefined>;
 
 export interface TokenAuthenticatorOptions extends Pick<Reviews, "reviewToken"> {
@@ -21,7 +21,7 @@ const MAX_ENTRIES = 4_096;
 const MAX_REVIEWS_AT_ONCE = 8;
 
 /**
- * Reviews tokens by the API server, and keeps its answers. As in the kubelet, a refusal with a reason is not kept: the
+ * Asks the API server for reviews of tokens, and keeps its answers. As in the kubelet, a refusal with a reason is not kept: the
  * token may be valid when the API server knows more. Only hashes of tokens are in memory.
  */
 export function createTokenAuthenticator(options: TokenAuthenticatorOptions): TokenAuthenticator {

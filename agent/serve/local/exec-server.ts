@@ -46,7 +46,10 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
   };
 }
 
-/** Creates the socket under a umask that lets only root open it: before a later chmod, other users could open it for a moment. */
+/**
+ * Creates the socket under a umask that lets only root open it: before a later chmod, other users could open it for a
+ * moment.
+ */
 function listenForRoot(server: Server, path: string): Promise<void> {
   const umask = process.umask(0o177);
   try {

@@ -74,7 +74,7 @@ test("a pod whose image does not exist: its steps, the cause, the next try, the 
     formatExplanation(explanation, START + 45_000),
   ).toBe(`shop/web: ImagePullBackOff, 0/1 ready, from the API server
 
-  14:03:07.120          seen; the API server created it at 2026-01-01T14:03:07Z
+  14:03:07.120          received; the API server created it at 2026-01-01T14:03:07Z
   14:03:07.121          first sync by this agent
   14:03:07.125   12 ms  create the pod's directories
   14:03:07.140   85 ms  run sandbox (attempt 0): the pod has none

@@ -17,7 +17,7 @@ export interface PodExplanation {
   readonly ready: string;
   /** `the API server`, or the path or URL of the manifest. */
   readonly source: string;
-  /** What was done for the pod, in the order of the first tries. */
+  /** The steps that the agent has taken for the pod, in the order of their first tries. */
   readonly timeline: readonly ExplainedStep[];
   /** Why it does not start, or is not ready; absent for a pod that is ready, or has nothing to wait for. */
   readonly cause?: ExplainedCause;
@@ -45,13 +45,13 @@ export interface ExplainedCause {
   readonly tries?: number;
   /** When it is tried again. */
   readonly retryAt?: string;
-  /** What to change; empty where no rule knows it. */
+  /** What to change; empty if no rule matches. */
   readonly cure: string;
   /** What to run next, to see more or to change it. */
   readonly commands: readonly string[];
 }
 
-/** What a report of a pod has to have for its explanation. */
+/** The parts of a pod's report that its explanation needs. */
 export type ExplainedReport = Parameters<typeof summarizePod>[0] & {
   readonly source: DesiredSource;
   readonly acceptedAt: number;
@@ -85,10 +85,10 @@ const sourceText = (source: DesiredSource) =>
 function timelineOf({ metadata }: Pod, report: ExplainedReport): readonly ExplainedStep[] {
   const { acceptedAt, firstSyncAt, readyAt, source, timeline } = report;
   const created = metadata.creationTimestamp;
-  const seen =
-    source.kind === "api" && created !== undefined ? `seen; the API server created it at ${created}` : "seen";
+  const received =
+    source.kind === "api" && created !== undefined ? `received; the API server created it at ${created}` : "received";
   const marks: readonly (readonly [at: number | undefined, what: string])[] = [
-    [acceptedAt, seen],
+    [acceptedAt, received],
     [firstSyncAt, "first sync by this agent"],
     [readyAt, "ready"],
   ];
@@ -161,7 +161,10 @@ function containerOf({ pod, status }: ExplainedReport, reason: string, message: 
 
 const BACK_OFF = /back-off (?:(\d+)m)?(?:(\d+)s)? restarting failed container/;
 
-/** How often it was tried, and when it is tried again: by the step that fails, or by the back-off of the restart. */
+/**
+ * How often the agent has tried, and when it tries again: by the back-off of the restart, or else by the step that
+ * fails.
+ */
 function retryOf(
   { status }: ExplainedReport,
   container: Container | undefined,

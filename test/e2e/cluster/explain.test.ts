@@ -74,7 +74,7 @@ describe.skipIf(skip !== undefined)("berth explain", () => {
   test("shows the steps of a start, each with its time and duration, up to Ready", async () => {
     const text = await waitFor("healthy", /^default\/healthy: Running, 1\/1 ready, from the API server$/m);
     const steps = [
-      "seen",
+      "received",
       "first sync",
       "create the pod's directories",
       "run sandbox",

@@ -52,7 +52,7 @@ const pods: readonly (Pick<Pod, "spec"> & { readonly name: string })[] = [
  * Creates pods that make an agent record most of what it has metrics for: probes, volumes, an end, a failing pull, a
  * rejection, and a static pod. Returns when they are in these states.
  */
-export async function createPodsOfMetrics(plane: ControlPlane, manifests: string): Promise<void> {
+export async function createMetricsPods(plane: ControlPlane, manifests: string): Promise<void> {
   const items = pods.map(({ name, spec }) => ({ apiVersion: "v1", kind: "Pod", metadata: { name }, spec }));
   await plane.kubectl(["apply", "--filename=-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
   const manifest = {

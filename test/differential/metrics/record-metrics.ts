@@ -10,7 +10,7 @@ import { builtVersion } from "../../upstream/programs.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { containerdRelease } from "../bed-settings.ts";
 import { readMetricsPage } from "./metrics-page.ts";
-import { createPodsOfMetrics, metricsNode } from "./pods-of-metrics.ts";
+import { createMetricsPods, metricsNode } from "./metrics-pods.ts";
 
 process.chdir(join(import.meta.dirname, "../../.."));
 const folder = await mkdtemp(join(tmpdir(), "berth-metrics-"));
@@ -29,7 +29,7 @@ try {
     configuration: { staticPodPath: manifests },
   });
   try {
-    await createPodsOfMetrics(plane, manifests);
+    await createMetricsPods(plane, manifests);
     const page = (path: string) => plane.kubectl(["get", "--raw", `/api/v1/nodes/${metricsNode}/proxy${path}`]);
     for (const [name, path] of [
       ["metrics", "/metrics"],

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { unpackPackages } from "../../bed/packages.ts";
 import { type DeclaredMetric, readMetricsPage } from "../../differential/metrics/metrics-page.ts";
+import { createMetricsPods, metricsNode } from "../../differential/metrics/metrics-pods.ts";
 import { missingMetrics } from "../../differential/metrics/missing-metrics.ts";
-import { createPodsOfMetrics, metricsNode } from "../../differential/metrics/pods-of-metrics.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { startNodeWithoutAgent, type TestNode } from "../node.ts";
@@ -32,7 +32,7 @@ describe.skipIf(skip !== undefined)("the metrics of a node", () => {
     const cluster = { kubeconfig: await plane.nodeKubeconfig(metricsNode), nodeName: metricsNode };
     node = await startNodeWithoutAgent({ cluster });
     await node.startAgent();
-    await createPodsOfMetrics(plane, node.paths.manifests);
+    await createMetricsPods(plane, node.paths.manifests);
   }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await node?.tearDown();

@@ -8,7 +8,10 @@ export interface SplitArguments {
   readonly afterDashes: readonly string[] | undefined;
 }
 
-/** Splits the arguments of a command that takes more than flags, such as the name of a pod. An unknown flag counts as one without a value. */
+/**
+ * Splits the arguments of a command that takes more than flags, such as the name of a pod. An unknown flag counts as
+ * one without a value.
+ */
 export function splitPositionals(args: readonly string[], flags: readonly Flag[]): SplitArguments {
   const dashes = args.indexOf("--");
   const [before, afterDashes] = dashes < 0 ? [args, undefined] : [args.slice(0, dashes), args.slice(dashes + 1)];

@@ -49,7 +49,10 @@ export interface ApiServer {
 /** Requests and responses of both versions of HTTP have these in common. */
 type Incoming = IncomingMessage | Http2ServerRequest;
 
-/** The command of an exec is part of its URL. The kubelet accepts four times as much, memory that a client without rights could use up. */
+/**
+ * The command of an exec is part of its URL. The kubelet accepts four times as much, memory that a client without
+ * rights could use up.
+ */
 const MAX_HEADER_BYTES = 256 << 10;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 /** The limit of Go's server. */

@@ -1,7 +1,10 @@
 import { CriError, formatRpcError } from "../../../cri/error.ts";
 import { ApiError } from "../api/api-error.ts";
 
-/** Throws the error of a call to the runtime as an `ApiError` with the kubelet's text and an HTTP status by the gRPC code. Throws other errors as they are. */
+/**
+ * Throws the error of a call to the runtime as an `ApiError` with the kubelet's text and an HTTP status by the gRPC
+ * code. Throws other errors as they are.
+ */
 export function throwAsApiError(error: unknown): never {
   if (!(error instanceof CriError)) throw error;
   const statuses: Readonly<Record<string, number>> = { NOT_FOUND: 404, RESOURCE_EXHAUSTED: 429 };

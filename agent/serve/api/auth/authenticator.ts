@@ -12,6 +12,9 @@ export interface RequestCredentials {
 }
 
 export interface Authenticator {
-  /** Finds the user who sends a request; undefined for bad credentials, or for none where they are required. Rejects if the API server does not answer. */
+  /**
+   * Finds the user who sends a request; undefined for bad credentials, or for none where they are required. Rejects if
+   * the API server does not answer.
+   */
   authenticate(credentials: RequestCredentials): Promise<UserInfo | undefined>;
 }

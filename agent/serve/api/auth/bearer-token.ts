@@ -1,7 +1,10 @@
 /** A token that a request carries; `malformed`: it is there, but cannot be one. */
 export type BearerToken = { readonly token: string } | "none" | "malformed";
 
-/** Returns the token of the header `Authorization`. Another scheme than `Bearer` is no credential. Rule: bearertoken in k8s.io/apiserver. */
+/**
+ * Returns the token of the header `Authorization`. Another scheme than `Bearer` is no credential. Rule: bearertoken in
+ * k8s.io/apiserver.
+ */
 export function tokenOfHeader(authorization: string | undefined): BearerToken {
   const [scheme, token] = (authorization ?? "").trim().split(" ");
   return scheme?.toLowerCase() === "bearer" && token ? { token } : "none";
@@ -10,7 +13,10 @@ export function tokenOfHeader(authorization: string | undefined): BearerToken {
 const SUBPROTOCOL = "base64url.bearer.authorization.k8s.io.";
 const BASE64URL = /^[A-Za-z0-9_-]*$/;
 
-/** Returns the token of the header `Sec-WebSocket-Protocol`, which must offer another protocol besides it. Rule: ProtocolAuthenticator in k8s.io/apiserver. */
+/**
+ * Returns the token of the header `Sec-WebSocket-Protocol`, which must offer another protocol besides it. Rule:
+ * ProtocolAuthenticator in k8s.io/apiserver.
+ */
 export function tokenOfSubprotocols(header: string | undefined): BearerToken {
   const protocols = protocolsOf(header ?? "");
   const encoded = protocols.filter(isTokenProtocol).map((protocol) => protocol.slice(SUBPROTOCOL.length));

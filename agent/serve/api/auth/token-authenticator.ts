@@ -6,7 +6,10 @@ import type { TokenReviewStatus } from "../../../../proto/kubernetes/gen/types.t
 import type { UserInfo } from "../user-info.ts";
 import { createReviewCache } from "./review-cache.ts";
 
-/** Finds the user of a bearer token; undefined for a token that the API server refuses. Rejects with `KubeError` if it does not answer. */
+/**
+ * Finds the user of a bearer token; undefined for a token that the API server refuses. Rejects with `KubeError` if it
+ * does not answer.
+ */
 export type TokenAuthenticator = (token: string, signal: AbortSignal) => Promise<UserInfo | undefined>;
 
 export interface TokenAuthenticatorOptions extends Pick<Reviews, "reviewToken"> {

@@ -15,7 +15,10 @@ const YEAR_MS = 365 * 24 * HOUR_MS;
 /** A self-signed certificate with less time left is replaced. */
 const RENEW_BEFORE_MS = 30 * 24 * HOUR_MS;
 
-/** The certificate and its key, both in PEM. Rejects with `FilesError`, or with an `Error` if they are no pair. `files` is rooted at `/`. */
+/**
+ * The certificate and its key, both in PEM. Rejects with `FilesError`, or with an `Error` if the key is that of another
+ * certificate. `files` is rooted at `/`.
+ */
 export async function readCertificate(
   files: Pick<Files, "read">,
   { cert, key }: ServingFiles,

@@ -34,6 +34,7 @@ const LENGTH_DELIMITED = 2;
 const FIXED64 = 1;
 const VARINT = 0;
 
+/** Returns the message in protobuf's wire format. */
 export function encodeTraceRequest({ resource, scope, spans }: TraceRequest): Buffer {
   const scopeSpans = [field(1, text(1, scope)), ...spans.map((span) => field(2, encodeSpan(span)))];
   const resourceSpans = [field(1, attributes(1, resource)), field(2, Buffer.concat(scopeSpans))];

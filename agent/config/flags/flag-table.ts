@@ -246,7 +246,7 @@ export const flagGroups: readonly FlagGroup[] = [
       standaloneFlag(
         "set-kernel-tunables",
         "bool",
-        "set the kernel's settings that Kubernetes expects; false for a machine that others use, too (no kubelet flag)",
+        "set the kernel's settings as Kubernetes expects them; false leaves them as they are (no kubelet flag)",
         { default: "true" },
       ),
       fieldFlag("failSwapOn", "fail-swap-on", "bool"),

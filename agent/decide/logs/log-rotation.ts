@@ -54,6 +54,7 @@ export function nextLookAt(
 const COMPRESSED = ".gz";
 const TEMPORARY = ".tmp";
 
+/** The name of a rotated file once it is compressed. */
 export const compressedName = (file: string): string => file + COMPRESSED;
 /** The name of a compressed file until it is complete. */
 export const temporaryName = (file: string): string => file + TEMPORARY;

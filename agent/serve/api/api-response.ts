@@ -110,6 +110,7 @@ export function sendGoError(response: ApiResponse, status: number, text: string)
   sendText(response, status, `${text}\n`, { "x-content-type-options": "nosniff" });
 }
 
+/** Answers with the status and the text of an error. */
 export function sendApiError(response: ApiResponse, error: ApiError): void {
   sendText(response, error.status, error.message);
 }

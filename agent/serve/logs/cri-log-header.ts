@@ -3,8 +3,9 @@ import type { LogTime } from "./log-options.ts";
 /** No runtime writes a longer header: the time has 35 bytes at most, and the only tags are `P` and `F`. */
 export const MAX_HEADER_BYTES = 256;
 
-/** `read` returns one of these if it cannot return where the message begins. */
+/** `read` returns it if the header may continue behind the end of the bytes. */
 export const INCOMPLETE = -1;
+/** `read` returns it for a line that is not in CRI's format. */
 export const BROKEN = -2;
 
 /**

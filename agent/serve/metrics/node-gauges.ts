@@ -36,6 +36,7 @@ export interface FixedFigures {
 
 type Store = Pick<KubeletMetrics, "kubelet">;
 
+/** Sets the gauges of the node, of this process and of the volumes of claims, for a page that is about to be sent. */
 export function setNodeGauges(metrics: Store, fixed: FixedFigures, { process, claims }: NodeFigures): void {
   const { kubelet } = metrics;
   setFixedGauges(metrics, fixed);

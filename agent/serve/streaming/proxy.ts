@@ -22,6 +22,7 @@ const SPDY = "SPDY/3.1";
 /** A client that has received everything has this time to close its connection. */
 const CLOSE_MS = 5_000;
 
+/** Whether a request for an upgrade asks for a WebSocket. */
 export function isWebSocket({ protocol }: Pick<UpgradeRequest, "protocol">): boolean {
   return protocol.toLowerCase() === "websocket";
 }

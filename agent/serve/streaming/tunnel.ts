@@ -11,6 +11,7 @@ export function tunneledProtocols(webSocketProtocols: readonly string[]): readon
     .map((protocol) => protocol.slice(PREFIX.length));
 }
 
+/** The WebSocket protocol that tunnels a SPDY protocol: the reverse of `tunneledProtocols`. */
 export function tunnelProtocol(spdyProtocol: string): string {
   return `${PREFIX}${spdyProtocol}`;
 }

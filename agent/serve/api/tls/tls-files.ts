@@ -113,6 +113,7 @@ function isSame(one: TlsContents, other: TlsContents): boolean {
   return one.cert === other.cert && one.key === other.key && isSameCA(one, other);
 }
 
+/** Whether both accept the client certificates of the same CAs. */
 export function isSameCA({ ca: one = [] }: TlsContents, { ca: other = [] }: TlsContents): boolean {
   return one.join() === other.join();
 }

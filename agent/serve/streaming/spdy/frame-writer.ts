@@ -18,10 +18,12 @@ export function dataFrames(streamId: number, data: Buffer, isLast: boolean): Buf
   return frame;
 }
 
+/** A PING frame. The peer answers it with the same id. */
 export function pingFrame(id: number): Buffer {
   return controlFrame(ControlType.ping, uint32(id));
 }
 
+/** A RST_STREAM frame, which ends both directions of a stream. */
 export function resetFrame(streamId: number): Buffer {
   return controlFrame(ControlType.rstStream, Buffer.concat([uint32(streamId), uint32(CANCEL)]));
 }

@@ -148,6 +148,7 @@ export function serverFrame(opcode: number, ...parts: readonly Buffer[]): Buffer
   return Buffer.concat([header, ...parts]);
 }
 
+/** A close frame of a server, with a status of `CloseCode`. */
 export function closeFrame(code: number): Buffer {
   const status = Buffer.alloc(2);
   status.writeUInt16BE(code, 0);

@@ -20,6 +20,7 @@ const gone = () => new Error("the client has closed its connection");
  * no body. `abort` resets the connection or the stream.
  */
 export function createResponse(response: ServerResponse, isHead: boolean, abort: () => void): TrackedResponse {
+  const write = createWrite(response, isHead);
   let [isStarted, isEnded] = [false, false];
   function start(status: number, headers: Readonly<Record<string, string>> = {}): void {
     isStarted = true;
@@ -31,9 +32,7 @@ export function createResponse(response: ServerResponse, isHead: boolean, abort:
     start,
     async write(chunk) {
       if (!isStarted) start(200);
-      if (response.destroyed || response.writableEnded) throw gone();
-      if (isHead) return;
-      if (!response.write(chunk)) await drained(response);
+      await write(chunk);
     },
     end(chunk) {
       if (!isStarted) start(200);
@@ -45,8 +44,30 @@ export function createResponse(response: ServerResponse, isHead: boolean, abort:
   };
 }
 
+/** What carries an answer: a response of HTTP/1.1 or HTTP/2, or a connection. */
+interface Carrier extends Pick<NodeJS.EventEmitter, "once" | "off"> {
+  readonly destroyed: boolean;
+  readonly writableEnded: boolean;
+  write(chunk: Uint8Array | string): boolean;
+}
+
+/**
+ * Writes to a carrier, nothing in answer to a HEAD. Resolves when it takes more, rejects when it has closed. In Bun a
+ * response of HTTP/2 has no `destroyed`, and after "close" a write returns false and no event follows.
+ */
+function createWrite(carrier: Carrier, isHead: boolean): (chunk: Uint8Array | string) => Promise<void> {
+  let isClosed = false;
+  carrier.once("close", () => {
+    isClosed = true;
+  });
+  return async (chunk) => {
+    if (isClosed || carrier.destroyed || carrier.writableEnded) throw gone();
+    if (!isHead && !carrier.write(chunk)) await drained(carrier);
+  };
+}
+
 /** Resolves when the stream takes more. Rejects when it has closed. */
-function drained(stream: Pick<NodeJS.EventEmitter, "once" | "off">): Promise<void> {
+function drained(stream: Carrier): Promise<void> {
   return new Promise((resolve, reject) => {
     const onDrain = () => {
       stream.off("close", onClose);
@@ -66,6 +87,7 @@ function drained(stream: Pick<NodeJS.EventEmitter, "once" | "off">): Promise<voi
  * since the bytes that follow may belong to the other protocol.
  */
 export function createUpgradeResponse(socket: Duplex, isHead: boolean): TrackedResponse {
+  const write = createWrite(socket, isHead);
   let [isStarted, isEnded] = [false, false];
   function start(status: number, headers: Readonly<Record<string, string>> = {}): void {
     isStarted = true;
@@ -78,8 +100,7 @@ export function createUpgradeResponse(socket: Duplex, isHead: boolean): TrackedR
     start,
     async write(chunk) {
       if (!isStarted) start(200);
-      if (socket.destroyed || socket.writableEnded) throw gone();
-      if (!isHead && !socket.write(chunk)) await drained(socket);
+      await write(chunk);
     },
     end(chunk) {
       if (!isStarted) start(200);

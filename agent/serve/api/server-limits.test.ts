@@ -33,6 +33,22 @@ const routes: readonly Route[] = [
         });
       }),
   },
+  {
+    pattern: "/stats/follows",
+    methods: ["GET"],
+    async handle(_request, response) {
+      running++;
+      try {
+        for (;;) {
+          await response.write("a line\n");
+          // As a log that is followed: it waits for the container, not for the client.
+          await Bun.sleep(10);
+        }
+      } finally {
+        running--;
+      }
+    },
+  },
 ];
 
 beforeEach(async () => {
@@ -150,6 +166,21 @@ test("ten thousand streams that are reset at once cost nothing that stays", asyn
   session.destroy();
   expect((await client.get("/healthz")).text).toBe("ok");
 }, 60_000);
+
+test("a route that waits for something else while its client resets the stream ends at its next write", async () => {
+  const session = client.openSession();
+  for (let round = 0; round < 5; round++) {
+    const streams = Array.from({ length: 100 }, () => session.request({ ":path": "/stats/follows" }));
+    await Promise.all(streams.map((stream) => new Promise<void>((resolve) => stream.once("data", () => resolve()))));
+    expect(running).toBe(100);
+    for (const stream of streams) {
+      stream.on("error", () => {});
+      stream.close(8);
+    }
+    while (running > 0) await Bun.sleep(5);
+  }
+  session.destroy();
+});
 
 test("plain HTTP and silence instead of a TLS handshake do not stop the server", async () => {
   const port = Number(new URL(`https://127.0.0.1:${client.port}`).port);

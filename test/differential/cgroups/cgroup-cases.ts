@@ -6,6 +6,7 @@ import type {
   RuntimeClass,
 } from "../../../proto/kubernetes/gen/types.ts";
 import { podOf } from "../../e2e/manifest.ts";
+import { resizePods } from "./resize-cases.ts";
 
 /** A RuntimeClass whose pods have an overhead. */
 export const heavyClass: RuntimeClass = {
@@ -24,7 +25,7 @@ const requests = (list: Readonly<Record<string, string>>): ResourceRequirements 
 const limits = (list: Readonly<Record<string, string>>): ResourceRequirements => ({ limits: list });
 const half: ResourceRequirements = {
   requests: { cpu: "20m", memory: "32Mi" },
-  limits: { cpu: "40m", memory: "64Mi" },
+  limits: { cpu: "500m", memory: "64Mi" },
 };
 
 /** One app container of each list of resources: `main`, `second`, …; of an init container the kind. */
@@ -38,24 +39,22 @@ const init = (resources: ResourceRequirements) => ({ isSidecar: false, resources
 const heavy = { runtimeClassName: "heavy" };
 
 /**
- * Pods of all QoS classes by name, with resources at the edges of what the API and the kernel accept. Together they fit
- * into a node of 2 CPUs and 3 GiB, with 16 huge pages of 2 MiB.
+ * Pods of all QoS classes by name, with resources at the edges of what the API and the kernel accept. Each batch fits
+ * into a node of 2 CPUs and 3 GiB, with 16 huge pages of 2 MiB. With a small CPU limit a container
+ * would start for minutes on an emulated processor, so such limits are among those of pods that are resized.
  */
 const cases: Readonly<Record<string, Case>> = {
-  guaranteed: { containers: [equal("100m", "64Mi")] },
-  "guaranteed-two": { containers: [equal("50m", "32Mi"), equal("25m", "48Mi")] },
-  "guaranteed-overhead": { containers: [equal("50m", "32Mi")], spec: heavy },
-  "guaranteed-init": { init: [init(equal("200m", "64Mi"))], containers: [equal("20m", "32Mi")] },
+  guaranteed: { containers: [equal("400m", "64Mi")] },
+  "guaranteed-two": { containers: [equal("300m", "32Mi"), equal("200m", "48Mi")] },
+  "guaranteed-overhead": { containers: [equal("300m", "32Mi")], spec: heavy },
+  "guaranteed-init": { init: [init(equal("400m", "64Mi"))], containers: [equal("300m", "32Mi")] },
   "guaranteed-sidecar": {
-    init: [sidecar(equal("20m", "32Mi")), init(equal("60m", "48Mi"))],
-    containers: [equal("30m", "40Mi")],
+    init: [sidecar(equal("200m", "32Mi")), init(equal("350m", "48Mi"))],
+    containers: [equal("250m", "40Mi")],
   },
-  "guaranteed-huge-pages": { containers: [equal("10m", "32Mi", { "hugepages-2Mi": "4Mi" })] },
-  "guaranteed-pod-level": { containers: [{}], spec: { resources: equal("60m", "64Mi") } },
-  "guaranteed-1m": { containers: [equal("1m", "32Mi")] },
-  "guaranteed-10m": { containers: [equal("10m", "32Mi")] },
-  "guaranteed-11m": { containers: [equal("11m", "32Mi")] },
-  "guaranteed-odd-memory": { containers: [equal("10m", "40000001")] },
+  "guaranteed-huge-pages": { containers: [equal("300m", "32Mi", { "hugepages-2Mi": "4Mi" })] },
+  "guaranteed-pod-level": { containers: [{}], spec: { resources: equal("400m", "64Mi") } },
+  "guaranteed-odd-memory": { containers: [equal("300m", "40000001")] },
   // The largest request with the weight 1, and the smallest one with 2.
   "burstable-28m": { containers: [requests({ cpu: "28m" })] },
   "burstable-29m": { containers: [requests({ cpu: "29m" })] },
@@ -63,9 +62,9 @@ const cases: Readonly<Record<string, Case>> = {
   "burstable-fraction-of-a-byte": { containers: [limits({ memory: "40000000500m" })] },
   "burstable-limits": { containers: [half, half] },
   "burstable-cpu-unlimited": { containers: [half, { requests: { cpu: "10m" }, limits: { memory: "48Mi" } }] },
-  "burstable-memory-unlimited": { containers: [half, { requests: { memory: "32Mi" }, limits: { cpu: "30m" } }] },
+  "burstable-memory-unlimited": { containers: [half, { requests: { memory: "32Mi" }, limits: { cpu: "400m" } }] },
   "burstable-limit-of-0": { containers: [half, limits({ cpu: "0", memory: "0" })] },
-  "burstable-cpu-limit": { containers: [limits({ cpu: "30m" })] },
+  "burstable-cpu-limit": { containers: [limits({ cpu: "400m" })] },
   "burstable-init-unlimited": { init: [init({})], containers: [half] },
   "burstable-sidecar-unlimited": { init: [sidecar({})], containers: [half] },
   "burstable-overhead": { containers: [half], spec: heavy },
@@ -73,10 +72,11 @@ const cases: Readonly<Record<string, Case>> = {
   "burstable-many-cpus": {
     containers: [{ requests: { cpu: "10m", memory: "32Mi" }, limits: { cpu: "1000", memory: "1Ti" } }],
   },
-  "burstable-largest-quota": { containers: [{ requests: { cpu: "10m" }, limits: { cpu: "175921860444m" } }] },
+  // The kernel accepts 4m more, but systemd counts in hundredths of a CPU.
+  "burstable-largest-quota": { containers: [{ requests: { cpu: "10m" }, limits: { cpu: "175921860440m" } }] },
   "burstable-pod-level": {
     containers: [half, {}],
-    spec: { resources: { requests: { cpu: "60m", memory: "64Mi" }, limits: { cpu: "120m", memory: "128Mi" } } },
+    spec: { resources: { requests: { cpu: "60m", memory: "64Mi" }, limits: { cpu: "900m", memory: "128Mi" } } },
   },
   "burstable-pod-level-memory": {
     containers: [half, {}],
@@ -88,6 +88,8 @@ const cases: Readonly<Record<string, Case>> = {
 };
 
 const containerNames = ["main", "second"];
+/** How many pods each batch has, in the order of the cases. */
+const batchSizes = [4, 4, 10, 10];
 
 /** The pods whose cgroups are compared, as they are created. They use the host's network, which has no cgroups. */
 export const cgroupPods: readonly Pod[] = Object.entries(cases).map(([name, podCase]) => {
@@ -118,28 +120,16 @@ export const cgroupPods: readonly Pod[] = Object.entries(cases).map(([name, podC
 });
 
 /**
- * The pods that did not run in time when the kubelet was recorded: an emulated processor starts all of them in some six
- * minutes. Recording again empties this list.
+ * The pods in batches, one after the other on a node: an emulated processor starts all of them at once too slowly. The first
+ * batch is the node without pods; those of the last are resized once they run.
  */
-export const unrecordedPods: readonly string[] = [
-  "besteffort-init",
-  "burstable-cpu-limit",
-  "burstable-cpu-unlimited",
-  "burstable-init-unlimited",
-  "burstable-largest-quota",
-  "burstable-limit-of-0",
-  "burstable-limits",
-  "burstable-many-cpus",
-  "burstable-memory-unlimited",
-  "burstable-pod-level",
-  "burstable-pod-level-memory",
-  "burstable-sidecar-unlimited",
-  "guaranteed-10m",
-  "guaranteed-11m",
-  "guaranteed-1m",
-  "guaranteed-huge-pages",
-  "guaranteed-init",
-  "guaranteed-odd-memory",
-  "guaranteed-sidecar",
-  "guaranteed-two",
-];
+export const cgroupBatches: Readonly<Record<string, readonly Pod[]>> = {
+  none: [],
+  ...Object.fromEntries(
+    batchSizes.map((size, part) => {
+      const first = batchSizes.slice(0, part).reduce((sum, each) => sum + each, 0);
+      return [`part ${part + 1}`, cgroupPods.slice(first, first + size)];
+    }),
+  ),
+  resized: resizePods,
+};

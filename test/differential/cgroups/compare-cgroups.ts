@@ -1,6 +1,6 @@
 import { parseQuantity, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
-import type { CgroupRecording, RecordedNode } from "./cgroup-recording.ts";
-import { type CgroupFiles, type CgroupTree, podOfCgroup } from "./cgroup-tree.ts";
+import type { RecordedBatch, RecordedNode } from "./cgroup-recording.ts";
+import type { CgroupFiles, CgroupTree } from "./cgroup-tree.ts";
 
 /** The cgroups of one node, and what they depend on. */
 export interface NodeCgroups {
@@ -34,20 +34,11 @@ export function compareTrees(
   });
 }
 
-/** The recorded cgroups. */
-export const recordedCgroups = ({ node, cgroups }: CgroupRecording): NodeCgroups => ({
+/** The cgroups of a batch. */
+export const recordedCgroups = ({ node, cgroups }: RecordedBatch): NodeCgroups => ({
   node,
   cgroups: new Map(Object.entries(cgroups)),
 });
-
-/** The cgroups that belong to these pods and, with `levels`, those above the pods. */
-export function onlyOfPods(cgroups: CgroupTree, pods: readonly string[], levels: boolean): CgroupTree {
-  const isWanted = (cgroup: string) => {
-    const pod = podOfCgroup(cgroup);
-    return pod === undefined ? levels : pods.includes(pod);
-  };
-  return new Map([...cgroups].filter(([cgroup]) => isWanted(cgroup)));
-}
 
 const withoutSizes = ({ cgroups, node }: NodeCgroups): CgroupTree =>
   new Map([...cgroups].map(([name, files]) => [name, withoutSize(files, node)]));

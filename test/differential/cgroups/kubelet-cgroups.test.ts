@@ -6,16 +6,19 @@ import { qosCgroupLimits, qosRequestsOf } from "../../../agent/decide/cgroups/qo
 import { qosClassOf } from "../../../agent/decide/status/qos.ts";
 import type { NodeFacts } from "../../../agent/translate/node-facts.ts";
 import { containerResources } from "../../../agent/translate/resources/container-resources.ts";
+import { systemdLimits } from "../../../cgroups/systemd/unit-properties.ts";
 import type { CgroupLimits, Limit } from "../../../proto/cgroup/limits.ts";
 import type { LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
 import { isSidecar, nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
-import type { Container } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { parseQuantity, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
 import { nodeFacts } from "../../fakes/node-facts.ts";
 import { nodeSettings } from "../../fakes/observed-node.ts";
-import { unrecordedPods } from "./cgroup-cases.ts";
-import { type CgroupRecording, type RecordedPod, readCgroupRecording, staleCases } from "./cgroup-recording.ts";
+import type { CgroupDriver } from "../../vm/node/system-files.ts";
+import { cgroupBatches, cgroupPods } from "./cgroup-cases.ts";
+import { type RecordedBatch, type RecordedPod, readCgroupRecording, staleBatches } from "./cgroup-recording.ts";
 import type { CgroupFiles } from "./cgroup-tree.ts";
+import { resizePods } from "./resize-cases.ts";
 
 const PAGE_BYTES = 4096;
 
@@ -78,12 +81,18 @@ function filesOfContainer(resources: LinuxContainerResources): CgroupFiles {
 const withoutRuntimeDefaults = (files: CgroupFiles | undefined): CgroupFiles =>
   Object.fromEntries(Object.entries(files ?? {}).filter(([file]) => !/^(hugetlb|pids)\./.test(file)));
 
-/** Those of a cgroup's files that are limits. */
+/**
+ * Those of a cgroup's files that are limits. runc turns on the cpuset controller for the levels above a container; before the
+ * first one they have no limit of CPUs and no such file.
+ */
 function limitsOf(files: CgroupFiles | undefined): CgroupFiles | undefined {
-  return files && Object.fromEntries(Object.keys(untouched).map((file) => [file, files[file] ?? "no such file"]));
+  if (files === undefined) return undefined;
+  const { "cpuset.cpus": cpus = "" } = files;
+  const known: CgroupFiles = { ...files, "cpuset.cpus": cpus };
+  return Object.fromEntries(Object.keys(untouched).map((file) => [file, known[file] ?? "no such file"]));
 }
 
-function factsOf({ node }: CgroupRecording): NodeFacts {
+function factsOf({ node }: RecordedBatch): NodeFacts {
   const memoryBytes = toNumber(parseQuantity(node.capacity["memory"] ?? "0"));
   return {
     ...nodeFacts,
@@ -100,58 +109,69 @@ const podOf = ({ spec }: RecordedPod) => ({ metadata: {}, spec });
 const isRunning = (container: Container, { spec }: RecordedPod) =>
   isSidecar(container) || spec.containers.includes(container);
 
+test("every pod belongs to a batch", () => {
+  const names = (pods: readonly Pod[]) => pods.map(({ metadata }) => metadata.name ?? "").toSorted();
+  expect(names(Object.values(cgroupBatches).flat())).toEqual(names([...cgroupPods, ...resizePods]));
+});
+
 for (const driver of ["systemd"] as const)
   describe(`the kubelet with ${driver}`, async () => {
     const recording = await readCgroupRecording(driver);
-    const pods = Object.entries(recording.pods);
 
-    test("a pod that is changed, new or removed makes the recording stale", () => {
-      expect(staleCases(recording)).toEqual(unrecordedPods);
-      const [[first] = [""]] = pods;
-      const changed = { ...recording.pods, [first]: { ...recording.pods[first]!, hash: "" } };
-      expect(staleCases({ pods: changed }).filter((name) => !unrecordedPods.includes(name))).toEqual([first]);
-      expect(staleCases({ pods: recording.pods }, [])).toHaveLength(pods.length);
+    test("a batch whose pods are changed, new or removed is stale", () => {
+      const { none = [], ...others } = cgroupBatches;
+      expect(staleBatches(recording)).toEqual([]);
+      const [[name, [first, ...rest]] = ["", []]] = Object.entries(others);
+      const changed = { ...first!, spec: { ...first!.spec, hostNetwork: false } };
+      for (const pods of [[changed, ...rest], rest, [first!, first!, ...rest]])
+        expect(staleBatches(recording, { none, ...others, [name]: pods })).toEqual([name]);
+      expect(staleBatches(recording, others)).toEqual(["none"]);
     });
 
+    for (const [name, batch] of Object.entries(recording.batches)) describe(name, () => compareBatch(batch, driver));
+  });
+
+/** What Berth computes for the pods of a batch and for the levels above them. */
+function compareBatch(batch: RecordedBatch, driver: CgroupDriver): void {
+  const possible = (limits: CgroupLimits) => (driver === "systemd" ? systemdLimits(limits) : limits);
+  const pods = Object.entries(batch.pods);
+  if (pods.length > 0) {
     test("the QoS classes of the pods are those of the API server", () => {
       const classes = (of: (pod: RecordedPod) => string) => pods.map(([name, pod]) => `${name} ${of(pod)}`);
       expect(classes((pod) => qosClassOf(podOf(pod)))).toEqual(classes(({ qosClass }) => qosClass));
     });
 
     test.each(pods)("the cgroup of the pod %s", (name, pod) => {
-      const limits = podCgroupLimits(podOf(pod), pod.qosClass, factsOf(recording));
-      expect(limitsOf(recording.cgroups[`${levels[pod.qosClass]}/${name}`])).toEqual(filesOf(limits));
+      const limits = podCgroupLimits(podOf(pod), pod.qosClass, factsOf(batch));
+      expect(limitsOf(batch.cgroups[`${levels[pod.qosClass]}/${name}`])).toEqual(filesOf(possible(limits)));
     });
 
     test.each(pods)("the cgroups of the containers of %s", (name, pod) => {
       const containers = nonEphemeralContainers(pod.spec).filter((container) => isRunning(container, pod));
       const expected = containers.map((container) => [
         container.name,
-        filesOfContainer(containerResources(podOf(pod), container, pod.qosClass, factsOf(recording))),
+        filesOfContainer(containerResources(podOf(pod), container, pod.qosClass, factsOf(batch))),
       ]);
       const recorded = containers.map((container) => [
         container.name,
-        withoutRuntimeDefaults(limitsOf(recording.cgroups[`${levels[pod.qosClass]}/${name}/${container.name}`])),
+        withoutRuntimeDefaults(limitsOf(batch.cgroups[`${levels[pod.qosClass]}/${name}/${container.name}`])),
       ]);
       expect(recorded).toEqual(expected);
     });
+  }
 
-    test("the cgroups above the pods", () => {
-      const { hugePageSizes, onlineCpus, capacity, pids } = recording.node;
-      const qos = qosCgroupLimits(
-        pods.map(([, pod]) => qosRequestsOf(podOf(pod))),
-        { hugePageSizes, memoryReservationPolicy: undefined },
-      );
-      const input = { capacity: { ...capacity, pid: String(pids) }, onlineCpus, hugePageSizes, memoryQoS: false };
-      const kubepods = kubepodsLimits(input, { ...nodeSettings, enforceNodeAllocatable: ["pods"] });
-      expect(Object.values(levels).map((level) => limitsOf(recording.cgroups[level]))).toEqual([
-        filesOf({ ...kubepods, ...qos.kubepods }),
-        // Its weight is that of all pods that were there.
-        {
-          ...filesOf(qos.burstable),
-          ...(unrecordedPods.length > 0 && { "cpu.weight": recording.cgroups[levels.Burstable]?.["cpu.weight"] ?? "" }),
-        },
-        filesOf(qos.besteffort),
-      ]);
-    });
+  test("the cgroups above the pods", () => {
+    const { hugePageSizes, onlineCpus, capacity, pids } = batch.node;
+    const qos = qosCgroupLimits(
+      pods.map(([, pod]) => qosRequestsOf(podOf(pod))),
+      { hugePageSizes, memoryReservationPolicy: undefined },
+    );
+    const input = { capacity: { ...capacity, pid: String(pids) }, onlineCpus, hugePageSizes, memoryQoS: false };
+    const kubepods = kubepodsLimits(input, { ...nodeSettings, enforceNodeAllocatable: ["pods"] });
+    expect(Object.values(levels).map((level) => limitsOf(batch.cgroups[level]))).toEqual([
+      filesOf({ ...kubepods, ...qos.kubepods }),
+      filesOf(qos.burstable),
+      filesOf(qos.besteffort),
+    ]);
   });
+}

@@ -5,20 +5,29 @@ import { nodes, pods, runtimeClasses } from "../../../kube/resource.ts";
 import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { builtBinary } from "../../bed/agent.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { heavyClass } from "../../differential/cgroups/cgroup-cases.ts";
+import { cgroupBatches, heavyClass } from "../../differential/cgroups/cgroup-cases.ts";
 import { type CgroupTree, nameCgroups, parseCgroups, printCgroups } from "../../differential/cgroups/cgroup-tree.ts";
+import { resizePatch } from "../../differential/cgroups/resize-cases.ts";
 import { createAdminClient } from "../../upstream/admin-client.ts";
-import { startControlPlane } from "../../upstream/control-plane.ts";
+import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { ensurePrograms } from "../../upstream/programs.ts";
 import { bootNode, type GuestNode } from "./guest-node.ts";
 import { createRunFolder } from "./run-folder.ts";
 import { type CgroupDriver, guestAddress, hostAddress, type NodeContainerd } from "./system-files.ts";
 
 const minuteMs = 60_000;
-/** An emulated processor is about twenty times slower than the host's, which may be busy too. */
-const STEP_TIMEOUT_MS = 10 * minuteMs;
+/**
+ * An emulated processor is about twenty times slower than the host's, which may be busy too, and some containers of the
+ * tests may use a hundredth of it while they start.
+ */
+const STEP_TIMEOUT_MS = 20 * minuteMs;
 /** Looking into the guest costs time on the emulated processor, looking at the API server does not. */
 const POLL_MS = 500;
+/**
+ * With more pods that start at once, containerd's calls to its own shims run into their time limits of two seconds on an
+ * emulated processor.
+ */
+const MAX_STARTING = 3;
 
 const nodeName = "vm-node";
 const namespace = "default";
@@ -45,10 +54,17 @@ export interface NodeBed {
   /** Ends an agent with a signal and returns once it has ended. Its pods keep running. */
   stopAgent(agent: NodeAgentName, signal?: "SIGTERM" | "SIGKILL"): Promise<void>;
   /**
-   * Creates pods on the node and returns them as the API server has them once all are as `until` says. After `limitMs`
-   * it throws with the status of those that are not.
+   * Creates pods on the node, three at a time, and returns them as the API server has them once all are as `until` says, which it looks at
+   * every `everyMs`. Throws with the status of those that are not after twenty minutes.
    */
-  createPods(created: readonly Pod[], until: (pod: Pod) => boolean, limitMs?: number): Promise<readonly Pod[]>;
+  createPods(created: readonly Pod[], until: (pod: Pod) => boolean, everyMs?: number): Promise<readonly Pod[]>;
+  /** Patches the subresource `resize` of a pod. */
+  resizePod(name: string, patch: Readonly<Record<string, unknown>>): Promise<void>;
+  /**
+   * Creates the pods of a batch, resizes those that have a resize once all are Ready, and returns all as the API server
+   * has them once no resize is under way.
+   */
+  runBatch(name: string): Promise<readonly Pod[]>;
   /** The pods of the API server, by name. */
   listPods(): Promise<ReadonlyMap<string, Pod>>;
   /** Deletes all pods and returns once the API server has none. */
@@ -64,6 +80,12 @@ export interface NodeBed {
 /** Whether the pod is Ready, which a pod without probes is when all of its containers run. */
 export const isReady = ({ status }: Pod) =>
   status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") ?? false;
+
+/** Whether the agent has carried out the last change of the pod, and its containers run. */
+const isResized = (pod: Pod) =>
+  isReady(pod) &&
+  pod.status?.observedGeneration === pod.metadata.generation &&
+  !pod.status?.conditions?.some(({ type }) => type.startsWith("PodResize"));
 
 /** Starts a control plane and a guest. No agent runs yet. */
 export async function startNodeBed({ containerd, driver, agents, print }: NodeBedOptions): Promise<NodeBed> {
@@ -84,7 +106,7 @@ export async function startNodeBed({ containerd, driver, agents, print }: NodeBe
     const guest = await bootNode(node, print);
     const kubeconfig = await plane.nodeKubeconfig(nodeName, plane.server.replace("127.0.0.1", hostAddress));
     await writeGuestFile(guest, agentFiles.kubeconfig, await readFile(kubeconfig, "utf8"));
-    return createBed({ guest, kube, driver, print, endPlane });
+    return createBed({ guest, kube, kubectl: plane.kubectl, driver, print, endPlane });
   } catch (error) {
     await endPlane();
     throw error;
@@ -114,23 +136,52 @@ function createProgress(print: (line: string) => void): (done: number, all: numb
 interface BedParts {
   readonly guest: GuestNode;
   readonly kube: KubeClient;
+  readonly kubectl: ControlPlane["kubectl"];
   readonly driver: CgroupDriver;
   readonly print: (line: string) => void;
   endPlane(): Promise<void>;
 }
 
-function createBed({ guest, kube, driver, print, endPlane }: BedParts): NodeBed {
+function createBed({ guest, kube, kubectl, driver, print, endPlane }: BedParts): NodeBed {
   const listPods = async () => {
     const { items } = await kube.list(pods(namespace), {});
     return new Map(items.map((pod) => [pod.metadata.name ?? "", pod]));
+  };
+  const awaitPods = createPodWait(listPods, print);
+  const createPods: NodeBed["createPods"] = async (created, until, everyMs = POLL_MS) => {
+    for (const [index, pod] of created.entries()) {
+      await kube.create(pods(namespace), { ...pod, spec: { ...pod.spec, nodeName } });
+      await awaitPods(created.slice(0, index + 1), until, { everyMs, missing: MAX_STARTING - 1 });
+    }
+    return await awaitPods(created, until, { everyMs, missing: 0 });
+  };
+  const resizePod: NodeBed["resizePod"] = async (name, patch) => {
+    await kubectl(["patch", "pod", name, "--subresource=resize", `--patch=${JSON.stringify(patch)}`]);
   };
   return {
     guest,
     kube,
     listPods,
+    createPods,
+    resizePod,
+    async runBatch(name) {
+      const batch = cgroupBatches[name] ?? [];
+      await createPods(batch, isReady);
+      for (const { metadata } of batch) {
+        const patch = resizePatch(metadata.name ?? "");
+        if (patch !== undefined) await resizePod(metadata.name ?? "", patch);
+      }
+      return await awaitPods(batch, isResized, { everyMs: POLL_MS, missing: 0 });
+    },
     async startAgent(agent, configuration = {}) {
-      // What kubeadm sets, and nothing else, is not a default: the driver, which containerd 1.7 does not tell.
-      const stock = { apiVersion: "kubelet.config.k8s.io/v1beta1", kind: "KubeletConfiguration", cgroupDriver: driver };
+      // Two fields are not defaults: the driver, which kubeadm sets and containerd 1.7 does not tell, and the time that
+      // a start may take.
+      const stock = {
+        apiVersion: "kubelet.config.k8s.io/v1beta1",
+        kind: "KubeletConfiguration",
+        cgroupDriver: driver,
+        runtimeRequestTimeout: "15m",
+      };
       await writeGuestFile(guest, agentFiles.configuration, JSON.stringify({ ...stock, ...configuration }));
       await guest.run(`systemctl reset-failed ${agent} 2> /dev/null || true; systemctl start ${agent}`);
       return await pollUntil("the node to be Ready", STEP_TIMEOUT_MS, () => readyNode(kube), POLL_MS).catch(
@@ -142,31 +193,6 @@ function createBed({ guest, kube, driver, print, endPlane }: BedParts): NodeBed 
     async stopAgent(agent, signal = "SIGTERM") {
       await guest.run(`systemctl kill --signal=${signal} ${agent}
 until test "$(systemctl show --property=MainPID --value ${agent})" = 0; do sleep 0.2; done`);
-    },
-    async createPods(created, until, limitMs = STEP_TIMEOUT_MS) {
-      for (const pod of created) await kube.create(pods(namespace), { ...pod, spec: { ...pod.spec, nodeName } });
-      const names = created.map(({ metadata }) => metadata.name ?? "");
-      let missing: readonly string[] = names;
-      const reportProgress = createProgress(print);
-      return await pollUntil(
-        "the pods to run",
-        limitMs,
-        async () => {
-          const found = await listPods();
-          const isMissing = (name: string) => {
-            const pod = found.get(name);
-            return pod === undefined || !until(pod);
-          };
-          missing = names.filter(isMissing);
-          reportProgress(names.length - missing.length, names.length);
-          return missing.length === 0 && names.flatMap((name) => found.get(name) ?? []);
-        },
-        POLL_MS,
-      ).catch(async (cause: Error) => {
-        const found = await listPods();
-        const states = missing.map((name) => `${name}: ${JSON.stringify(found.get(name)?.status)}`);
-        throw new Error(`${cause.message}: ${states.join("\n")}`, { cause });
-      });
     },
     async deletePods() {
       for (const name of (await listPods()).keys()) await kube.delete(pods(namespace), name);
@@ -181,6 +207,41 @@ until test "$(systemctl show --property=MainPID --value ${agent})" = 0; do sleep
       await guest.end();
       await endPlane();
     },
+  };
+}
+
+/**
+ * A function that returns these pods once all but `missing` are as `until` says. Its error has the status of those that
+ * are not.
+ */
+function createPodWait(listPods: NodeBed["listPods"], print: (line: string) => void) {
+  return async (
+    awaited: readonly Pod[],
+    until: (pod: Pod) => boolean,
+    { everyMs, missing: allowed }: { readonly everyMs: number; readonly missing: number },
+  ): Promise<readonly Pod[]> => {
+    const names = awaited.map(({ metadata }) => metadata.name ?? "");
+    let missing: readonly string[] = names;
+    const reportProgress = createProgress(print);
+    return await pollUntil(
+      "the pods to run",
+      STEP_TIMEOUT_MS,
+      async () => {
+        const found = await listPods();
+        const isMissing = (name: string) => {
+          const pod = found.get(name);
+          return pod === undefined || !until(pod);
+        };
+        missing = names.filter(isMissing);
+        reportProgress(names.length - missing.length, names.length);
+        return missing.length <= allowed && names.flatMap((name) => found.get(name) ?? []);
+      },
+      everyMs,
+    ).catch(async (cause: Error) => {
+      const found = await listPods();
+      const states = missing.map((name) => `${name}: ${JSON.stringify(found.get(name)?.status)}`);
+      throw new Error(`${cause.message}: ${states.join("\n")}`, { cause });
+    });
   };
 }
 

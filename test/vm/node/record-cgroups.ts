@@ -1,74 +1,88 @@
 // Records every cgroup of a stock node that the reference kubelet runs, into test/golden/kubelet-cgroups: with the systemd
-// driver and with cgroupfs. Both take some 12 minutes. npm run vm -- record-cgroups [DRIVER]
+// driver and with cgroupfs, half an hour each. It records the batches that are not recorded as they are now, one after the
+// other on one node, so that a run that was interrupted goes on. npm run vm -- record-cgroups [DRIVER]
 import { isDeepStrictEqual } from "node:util";
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { cgroupPods } from "../../differential/cgroups/cgroup-cases.ts";
-import { recordPod, toRecord, writeCgroupRecording } from "../../differential/cgroups/cgroup-recording.ts";
-import type { CgroupTree } from "../../differential/cgroups/cgroup-tree.ts";
-import { onlyOfPods } from "../../differential/cgroups/compare-cgroups.ts";
-import { isReady, type NodeBed, startNodeBed } from "./node-bed.ts";
+import { cgroupBatches } from "../../differential/cgroups/cgroup-cases.ts";
+import {
+  findCgroupRecording,
+  recordPod,
+  staleBatches,
+  toRecord,
+  writeRecordedBatch,
+} from "../../differential/cgroups/cgroup-recording.ts";
+import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-tree.ts";
+import { type NodeBed, startNodeBed } from "./node-bed.ts";
 import { readNodeFacts, readVersions } from "./node-facts.ts";
 import { type CgroupDriver, cgroupDrivers } from "./system-files.ts";
 
-/** The kubelet writes the limits of the levels above the pods again each minute. */
-const REFRESH_MS = 61_000;
-const SETTLING_TIMEOUT_MS = 10 * 60_000;
-/** On a busy machine some of the pods take six minutes. */
-const PODS_TIMEOUT_MS = 10 * 60_000;
+/** The kubelet writes the limits of the levels above the pods with each new pod, and else each minute. */
+const REFRESH_MS = { afterStarts: 15_000, otherwise: 61_000 };
+const STEP_TIMEOUT_MS = 10 * 60_000;
+const POLL_MS = 5000;
 
-/** Records the cgroups of the kubelet with this driver and containerd 1.7. */
+/** Records the batches of the kubelet that are stale, with this driver and containerd 1.7. */
 async function recordCgroups(driver: CgroupDriver, print: (line: string) => void): Promise<void> {
+  const recorded = await findCgroupRecording(driver);
+  const stale = staleBatches(recorded ?? { batches: {} }).filter((name) => name in cgroupBatches);
+  if (stale.length === 0) return print(`${driver}: all batches are recorded`);
   const bed = await startNodeBed({ containerd: "1.7", driver, agents: ["kubelet"], print });
   try {
     print(`${driver}: the guest runs`);
     const node = await bed.startAgent("kubelet");
     print(`${driver}: the node is Ready`);
-    // What does not run in time is left out of the recording, which then counts as stale.
-    const failure = await bed.createPods(cgroupPods, isReady, PODS_TIMEOUT_MS).then(
-      () => undefined,
-      (error: Error) => error,
-    );
-    const pods = [...(await bed.listPods()).values()].filter(isReady);
-    print(`${driver}: ${pods.length} pods run`);
-    const cgroups = await settledCgroups(bed, pods);
-    await writeCgroupRecording(driver, {
-      versions: await readVersions(bed.guest),
-      node: await readNodeFacts(bed.guest, node),
-      pods: Object.fromEntries(pods.map(recordedPair)),
-      cgroups: toRecord(cgroups),
-    });
-    print(`${driver}: ${cgroups.size} cgroups recorded`);
-    if (failure !== undefined) throw failure;
+    for (const name of stale) await recordBatch(bed, driver, node, name, print);
   } finally {
     await bed.end();
   }
 }
 
-function recordedPair(pod: Pod) {
-  const { name = "" } = pod.metadata;
-  const created = cgroupPods.find(({ metadata }) => metadata.name === name);
-  if (created === undefined) throw new Error(`the API server has a pod that was not created: ${name}`);
-  return [name, recordPod(created, pod)] as const;
+/** Records one batch and removes its pods. */
+async function recordBatch(
+  bed: NodeBed,
+  driver: CgroupDriver,
+  node: Node,
+  name: string,
+  print: (line: string) => void,
+): Promise<void> {
+  const created = cgroupBatches[name] ?? [];
+  await bed.runBatch(name);
+  print(`${driver}, batch ${name}: ${created.length} pods run`);
+  const isRefreshed = created.length > 0 && name !== "resized";
+  const cgroups = await settledCgroups(bed, isRefreshed ? REFRESH_MS.afterStarts : REFRESH_MS.otherwise);
+  const pods = await bed.listPods();
+  const recordedPair = (pod: Pod) => {
+    const podName = pod.metadata.name ?? "";
+    return [podName, recordPod(pod, pods.get(podName)!)] as const;
+  };
+  await writeRecordedBatch(driver, await readVersions(bed.guest), name, {
+    node: await readNodeFacts(bed.guest, node),
+    pods: Object.fromEntries(created.map(recordedPair)),
+    cgroups: toRecord(cgroups),
+  });
+  print(`${driver}, batch ${name}: ${cgroups.size} cgroups recorded`);
+  await bed.deletePods();
+  await pollUntil(
+    "the cgroups of the pods to be gone",
+    STEP_TIMEOUT_MS,
+    async () => [...(await bed.readCgroups()).keys()].every((cgroup) => podOfCgroup(cgroup) === undefined),
+    POLL_MS,
+  );
 }
 
-/**
- * The cgroups above the pods and of these pods, once they have stayed as they are for longer than the kubelet needs to
- * write them again.
- */
-async function settledCgroups(bed: NodeBed, pods: readonly Pod[]): Promise<CgroupTree> {
-  const names = pods.map(({ metadata }) => metadata.name ?? "");
-  const read = async () => onlyOfPods(await bed.readCgroups(), names, true);
-  let settled = { cgroups: await read(), since: performance.now() };
+/** All cgroups, once they have stayed as they are for longer than the kubelet needs to write them again. */
+async function settledCgroups(bed: NodeBed, refreshMs: number): Promise<CgroupTree> {
+  let settled = { cgroups: await bed.readCgroups(), since: performance.now() };
   return await pollUntil(
     "cgroups that do not change",
-    SETTLING_TIMEOUT_MS,
+    STEP_TIMEOUT_MS,
     async () => {
-      const cgroups = await read();
+      const cgroups = await bed.readCgroups();
       if (!isDeepStrictEqual(cgroups, settled.cgroups)) settled = { cgroups, since: performance.now() };
-      return performance.now() - settled.since > REFRESH_MS && cgroups;
+      return performance.now() - settled.since > refreshMs && cgroups;
     },
-    5000,
+    POLL_MS,
   );
 }
 

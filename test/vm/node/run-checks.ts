@@ -1,7 +1,8 @@
 // Boots a node with systemd and Berth, joins it to a control plane on this machine, and runs the checks of its cgroups:
-// npm run vm -- node [--containerd 2.1] [--driver cgroupfs] [--short]
+// npm run vm -- node [--containerd 2.1] [--driver cgroupfs] [--short | --batch NAME ...]
 import { parseArgs } from "node:util";
 import { buildIfStale } from "../../bed/build.ts";
+import { cgroupBatches } from "../../differential/cgroups/cgroup-cases.ts";
 import type { Outcome } from "../../suite.ts";
 import { closingLine, outcomeLine, seconds } from "../../test-summary.ts";
 import { type NodeBed, startNodeBed } from "./node-bed.ts";
@@ -12,7 +13,11 @@ interface NodeRun {
   readonly containerd: NodeContainerd;
   readonly driver: CgroupDriver;
   readonly isShort: boolean;
+  readonly batches: readonly string[];
 }
+
+/** The batches with pods. */
+const allBatches = Object.keys(cgroupBatches).filter((name) => name !== "none");
 
 /** Runs the checks on one node up to the first that fails, prints each, and returns their outcomes. */
 async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promise<readonly Outcome[]> {
@@ -49,7 +54,7 @@ async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promi
   }
 }
 
-const usage = "npm run vm -- node [--containerd 1.7 | 2.1] [--driver systemd | cgroupfs] [--short]";
+const usage = "npm run vm -- node [--containerd 1.7 | 2.1] [--driver systemd | cgroupfs] [--short | --batch NAME ...]";
 
 /** Runs the checks that the arguments select. Returns the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
@@ -59,15 +64,21 @@ export async function main(args: readonly string[]): Promise<number> {
       containerd: { type: "string", default: "1.7" },
       driver: { type: "string", default: "systemd" },
       short: { type: "boolean", default: false },
+      batch: { type: "string", multiple: true, default: allBatches },
     },
   });
-  const { containerd, driver, short: isShort } = values;
+  const { containerd, driver, short: isShort, batch: batches } = values;
   if ((containerd !== "1.7" && containerd !== "2.1") || (driver !== "systemd" && driver !== "cgroupfs")) {
     console.error(usage);
     return 2;
   }
+  const unknown = batches.filter((name) => !allBatches.includes(name));
+  if (unknown.length > 0) {
+    console.error(`vm node: there is no batch ${unknown.join(", ")}; there are ${allBatches.join(", ")}`);
+    return 2;
+  }
   const started = performance.now();
-  const outcomes = await runNodeChecks({ containerd, driver, isShort }, console.log);
+  const outcomes = await runNodeChecks({ containerd, driver, isShort, batches }, console.log);
   console.log(`total time: ${seconds(performance.now() - started)}`);
   console.log(closingLine(outcomes));
   return outcomes.some(({ failed }) => failed.length > 0) ? 1 : 0;

@@ -24,10 +24,10 @@ const STEP_TIMEOUT_MS = 20 * minuteMs;
 /** Looking into the guest costs time on the emulated processor, looking at the API server does not. */
 const POLL_MS = 500;
 /**
- * With more pods that start at once, containerd's calls to its own shims run into their time limits of two seconds on an
- * emulated processor.
+ * With more pods that start or end at once, containerd's calls to its own shims run into their time limits of two seconds
+ * on an emulated processor.
  */
-const MAX_STARTING = 3;
+const MAX_AT_ONCE = 3;
 
 const nodeName = "vm-node";
 const namespace = "default";
@@ -67,7 +67,7 @@ export interface NodeBed {
   runBatch(name: string): Promise<readonly Pod[]>;
   /** The pods of the API server, by name. */
   listPods(): Promise<ReadonlyMap<string, Pod>>;
-  /** Deletes all pods and returns once the API server has none. */
+  /** Deletes all pods, three at a time, and returns once the API server has none. */
   deletePods(): Promise<void>;
   /** The settings of all cgroups below kubepods, by the names of pods and containers. */
   readCgroups(): Promise<CgroupTree>;
@@ -151,7 +151,7 @@ function createBed({ guest, kube, kubectl, driver, print, endPlane }: BedParts):
   const createPods: NodeBed["createPods"] = async (created, until, everyMs = POLL_MS) => {
     for (const [index, pod] of created.entries()) {
       await kube.create(pods(namespace), { ...pod, spec: { ...pod.spec, nodeName } });
-      await awaitPods(created.slice(0, index + 1), until, { everyMs, missing: MAX_STARTING - 1 });
+      await awaitPods(created.slice(0, index + 1), until, { everyMs, missing: MAX_AT_ONCE - 1 });
     }
     return await awaitPods(created, until, { everyMs, missing: 0 });
   };
@@ -195,8 +195,14 @@ function createBed({ guest, kube, kubectl, driver, print, endPlane }: BedParts):
 until test "$(systemctl show --property=MainPID --value ${agent})" = 0; do sleep 0.2; done`);
     },
     async deletePods() {
-      for (const name of (await listPods()).keys()) await kube.delete(pods(namespace), name);
-      await pollUntil("all pods to be gone", STEP_TIMEOUT_MS, async () => (await listPods()).size === 0, POLL_MS);
+      const names = [...(await listPods()).keys()];
+      const untilLeft = (count: number) =>
+        pollUntil("deleted pods to be gone", STEP_TIMEOUT_MS, async () => (await listPods()).size <= count, POLL_MS);
+      for (const [index, name] of names.entries()) {
+        await kube.delete(pods(namespace), name);
+        await untilLeft(names.length - (index + 1) + MAX_AT_ONCE - 1);
+      }
+      await untilLeft(0);
     },
     async readCgroups() {
       const known = [...(await listPods()).values()];

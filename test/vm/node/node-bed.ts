@@ -106,7 +106,7 @@ export async function startNodeBed({ containerd, driver, agents, print }: NodeBe
     const guest = await bootNode(node, print);
     const kubeconfig = await plane.nodeKubeconfig(nodeName, plane.server.replace("127.0.0.1", hostAddress));
     await writeGuestFile(guest, agentFiles.kubeconfig, await readFile(kubeconfig, "utf8"));
-    return createBed({ guest, kube, kubectl: plane.kubectl, driver, print, endPlane });
+    return createBed({ guest, kube, kubectl: plane.kubectl, containerd, driver, print, endPlane });
   } catch (error) {
     await endPlane();
     throw error;
@@ -137,12 +137,13 @@ interface BedParts {
   readonly guest: GuestNode;
   readonly kube: KubeClient;
   readonly kubectl: ControlPlane["kubectl"];
+  readonly containerd: NodeContainerd;
   readonly driver: CgroupDriver;
   readonly print: (line: string) => void;
   endPlane(): Promise<void>;
 }
 
-function createBed({ guest, kube, kubectl, driver, print, endPlane }: BedParts): NodeBed {
+function createBed({ guest, kube, kubectl, containerd, driver, print, endPlane }: BedParts): NodeBed {
   const listPods = async () => {
     const { items } = await kube.list(pods(namespace), {});
     return new Map(items.map((pod) => [pod.metadata.name ?? "", pod]));
@@ -174,12 +175,12 @@ function createBed({ guest, kube, kubectl, driver, print, endPlane }: BedParts):
       return await awaitPods(batch, isResized, { everyMs: POLL_MS, missing: 0 });
     },
     async startAgent(agent, configuration = {}) {
-      // Two fields are not defaults: the driver, which kubeadm sets and containerd 1.7 does not tell, and the time that
-      // a start may take.
+      // What is not a default: the driver, which kubeadm sets, where containerd does not tell it, and the time that a start
+      // may take.
       const stock = {
         apiVersion: "kubelet.config.k8s.io/v1beta1",
         kind: "KubeletConfiguration",
-        cgroupDriver: driver,
+        ...(containerd === "1.7" && { cgroupDriver: driver }),
         runtimeRequestTimeout: "15m",
       };
       await writeGuestFile(guest, agentFiles.configuration, JSON.stringify({ ...stock, ...configuration }));

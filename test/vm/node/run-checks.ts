@@ -40,7 +40,9 @@ async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promi
     print(await buildIfStale());
     const isBooted = await record("boot", async () => {
       bed = await startNodeBed({ ...run, agents: ["berth"], print });
-      return await bed.guest.run('echo "Linux $(uname -r), containerd $(containerd --version | cut -d " " -f 3)"');
+      return await bed.guest.run(
+        `echo "Linux $(uname -r), containerd $(ctr version 2> /dev/null | sed -n '/^Server/,$ s/^ *Version: *//p')"`,
+      );
     });
     if (!isBooted || bed === undefined) return outcomes;
     for (const [name, check] of nodeChecks(bed, run))

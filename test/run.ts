@@ -11,6 +11,7 @@ import {
   docsConformanceSuite,
   findTests,
   fuzzSuites,
+  guestSuites,
   machineSuites,
   runInQueues,
   scenarioSuites,
@@ -32,7 +33,8 @@ async function upstreamSuite(): Promise<Suite> {
 }
 
 async function runAll(print: (line: string) => void, interruption: Interruption): Promise<readonly Outcome[]> {
-  const emulation = process.arch === "arm64" ? [] : (["bookworm-emulator", "bookworm-arm64"] as const);
+  const emulation =
+    process.arch === "arm64" ? [] : (["bookworm-emulator", "bookworm-arm64", "vm-host", "vm-node"] as const);
   for (const packageSet of ["bookworm", "bookworm-dbus", "trixie", "forky", ...emulation] as const)
     await unpackPackages(packageSet, print);
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
@@ -62,7 +64,8 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   );
   const fuzz = fuzzSuites(files, requiresAll(process.env) ? 10_000 : 2000);
   const suites = machineSuites(files);
-  const needsUpstream = new Set([...suites.upstream, ...suites.heavy, ...suites.idleUpstream, ...suites.aloneUpstream]);
+  const last = [...suites.aloneUpstream, ...guestSuites(process.arch)];
+  const needsUpstream = new Set([...suites.upstream, ...suites.heavy, ...suites.idleUpstream, ...last]);
   const runMachineSuite = async (suite: Suite) =>
     needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite);
   // What needs nothing but the processor gets what the others leave.
@@ -75,7 +78,7 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   // What is left has both processors.
   await Promise.all([computed, queues.then(runInBackground)]);
   printTime("what has the lowest priority");
-  for (const suite of [...suites.alone, ...suites.aloneUpstream]) await runMachineSuite(suite);
+  for (const suite of [...suites.alone, ...last]) await runMachineSuite(suite);
   return outcomes;
 }
 

@@ -202,6 +202,15 @@ export function extendedSuites(files: readonly TestFile[]): readonly Suite[] {
   ];
 }
 
+/**
+ * The shortest checks of the agent in an emulated guest with systemd. It runs alone, because containerd's own time limits are
+ * short for an emulated processor that gets little of a busy machine's. The guest has an x86-64 processor, so it runs there alone.
+ */
+export function guestSuites(architecture: NodeJS.Architecture): readonly Suite[] {
+  const argv = [process.execPath, "test/vm/run.ts", "node", "--short"];
+  return architecture === "x64" ? [{ name: "vm node short", argv, hasReport: false, timeoutMs: 20 * minuteMs }] : [];
+}
+
 /** The same suite with the lowest priority for the processor. */
 export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nice", "-n", "19", ...suite.argv] });
 

@@ -1,6 +1,8 @@
 import type { Socket } from "node:net";
 import { createRemoteCommand, type RemoteCommand } from "../agent/serve/streaming/remote-command.ts";
 import type { ProcessStreams } from "../cri/runtime.ts";
+import { messageOf } from "../host/error-message.ts";
+import { EXIT_CODES } from "../host/signals.ts";
 
 /** The fields of a `metav1.Status` that say how a command ended. */
 interface CommandStatus {
@@ -10,13 +12,17 @@ interface CommandStatus {
   readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
 }
 
+/** How a session has ended: with what is known of the command, or by a signal to this process. */
+type SessionEnd = { readonly status: CommandStatus } | { readonly signal: keyof typeof EXIT_CODES };
+
 /**
- * Connects this process' own streams to a session. The terminal is raw while it lasts: every key goes to the command.
- * Returns the exit code of the command, 1 with a line on stderr if it has none.
+ * Connects this process' own streams to a session. The terminal is raw while it lasts: every key goes to the command. It
+ * is restored however the session ends. Returns the exit code of the command; 1 with a line on stderr if it has none; 128
+ * and the number of the signal that has ended the session.
  */
 export async function runExecSession(socket: Socket, rest: Buffer, streams: ProcessStreams): Promise<number> {
-  const ended = Promise.withResolvers<Buffer | undefined>();
-  const stopFollowing: (() => void)[] = [];
+  const ended = Promise.withResolvers<SessionEnd>();
+  const stopFollowing: (() => void)[] = [followSignals((signal) => ended.resolve({ signal }))];
   const command = createRemoteCommand(streams, (bytes) => void socket.write(bytes), {
     onReady() {
       if (streams.stdin) stopFollowing.push(followStdin(command, socket));
@@ -27,17 +33,37 @@ export async function runExecSession(socket: Socket, rest: Buffer, streams: Proc
       socket.pause();
       process[stream].once("drain", () => socket.resume());
     },
-    onEnd: ended.resolve,
+    onEnd: (status) => ended.resolve({ status: parseStatus(status) }),
   });
-  socket.on("data", command.receive);
+  const receive = (bytes: Buffer) => {
+    try {
+      command.receive(bytes);
+    } catch (error) {
+      const message = `the container runtime has sent what is not SPDY: ${messageOf(error)}`;
+      ended.resolve({ status: { message } });
+    }
+  };
+  socket.on("data", receive);
   socket.on("close", command.end);
-  if (rest.length > 0) command.receive(rest);
+  if (rest.length > 0) receive(rest);
   socket.resume();
-  const status = await ended.promise;
-  for (const stop of stopFollowing) stop();
+  const end = await ended.promise;
+  socket.off("data", receive);
   socket.destroy();
+  for (const stop of stopFollowing) stop();
+  // A process that is asked to end does not wait for a reader of its output.
+  if ("signal" in end) return EXIT_CODES[end.signal];
   await Promise.all([flush(process.stdout), flush(process.stderr)]);
-  return exitCodeOf(status);
+  return exitCodeOf(end.status);
+}
+
+/** A second signal ends the process at once. Returns the function that stops. */
+function followSignals(onSignal: (signal: keyof typeof EXIT_CODES) => void): () => void {
+  const signals = Object.keys(EXIT_CODES) as (keyof typeof EXIT_CODES)[];
+  for (const signal of signals) process.once(signal, onSignal);
+  return () => {
+    for (const signal of signals) process.off(signal, onSignal);
+  };
 }
 
 /** Sends stdin as fast as the agent takes it, and its end. Returns the function that stops. */
@@ -72,8 +98,7 @@ function flush(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => void stream.write("", () => resolve()));
 }
 
-function exitCodeOf(bytes: Buffer | undefined): number {
-  const { status, reason, message = "", details } = parseStatus(bytes);
+function exitCodeOf({ status, reason, message = "", details }: CommandStatus): number {
   if (status === "Success") return 0;
   const code = details?.causes?.find((cause) => cause.reason === "ExitCode")?.message;
   if (reason === "NonZeroExitCode" && code !== undefined) return Number(code);

@@ -2,7 +2,8 @@ const TERMINATION_SIGNALS = ["SIGTERM", "SIGINT"] as const;
 /** They would end the process: their default action. */
 const UNUSED_SIGNALS = ["SIGUSR1", "SIGUSR2"] as const;
 
-const EXIT_CODES = { SIGTERM: 143, SIGINT: 130, SIGHUP: 129 } as const;
+/** Of a process that ends by a signal: 128 and its number. */
+export const EXIT_CODES = { SIGTERM: 143, SIGINT: 130, SIGHUP: 129 } as const;
 
 export interface SignalOptions {
   /** SIGHUP terminates a process of a terminal that is closed. A daemon ignores it. */

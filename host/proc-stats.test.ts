@@ -85,16 +85,34 @@ describe("cores and sockets", () => {
 test("this process has files, sockets or not, a limit, interfaces and an uptime", async () => {
   const proc = createProcStats();
   const open = (await readdir("/proc/self/fd")).length;
-  expect(proc.openFiles(process.pid)?.descriptors).toBeWithin(open - 5, open + 5);
+  expect(proc.openFiles(process.pid, 10_000)?.descriptors).toBeWithin(open - 5, open + 5);
   expect(proc.openFilesLimit(process.pid)).not.toBeUndefined();
   expect(proc.interfaces(process.pid)).toBeArray();
   expect(proc.uptimeSeconds()).toBeGreaterThan(0);
 });
 
+test("sockets are counted among the first descriptors, which may be fewer than all", async () => {
+  const proc = createProcStats();
+  const servers = Array.from({ length: 20 }, () =>
+    Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } }),
+  );
+  try {
+    expect(proc.openFiles(process.pid, 10_000)?.sockets).toBeGreaterThanOrEqual(20);
+    const open = (await readdir("/proc/self/fd")).length;
+    for (const limit of [0, 2]) {
+      const { descriptors, sockets } = proc.openFiles(process.pid, limit) ?? { descriptors: 0, sockets: Infinity };
+      expect(descriptors).toBeWithin(open - 5, open + 5);
+      expect(sockets).toBeLessThanOrEqual(limit);
+    }
+  } finally {
+    for (const server of servers) server.stop();
+  }
+});
+
 test("a process that has ended has no figures", () => {
   const proc = createProcStats();
   const ended = 4_000_000;
-  expect(proc.openFiles(ended)).toBeUndefined();
+  expect(proc.openFiles(ended, 1)).toBeUndefined();
   expect(proc.openFilesLimit(ended)).toBeUndefined();
   expect(proc.interfaces(ended)).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { meminfoBytes } from "./proc.ts";
 
 /** What the node uses. Nanoseconds and bytes; counters begin with the boot. */
@@ -42,8 +42,11 @@ export interface ProcStats {
   pressure(resource: "cpu" | "memory" | "io"): string | undefined;
   /** The interfaces of the network namespace of a process, without loopback; undefined if the process has ended. */
   interfaces(pid: number): readonly InterfaceCounters[] | undefined;
-  /** How many files a process has open, and how many of them are sockets; undefined if it has ended. */
-  openFiles(pid: number): { readonly descriptors: number; readonly sockets: number } | undefined;
+  /**
+   * How many files a process has open, and how many of the first `limit` of them are sockets: that takes a call of the
+   * kernel for each. Undefined if it has ended.
+   */
+  openFiles(pid: number, limit: number): { readonly descriptors: number; readonly sockets: number } | undefined;
   /** The soft limit of open files of a process, -1 for none; undefined if it has ended. */
   openFilesLimit(pid: number): number | undefined;
   /** The seconds since the boot; undefined if the kernel does not report them. */
@@ -73,11 +76,15 @@ export function createProcStats(proc = "/proc"): ProcStats {
       const text = read(`${pid}/net/dev`);
       return text === undefined ? undefined : parseNetDev(text);
     },
-    openFiles(pid) {
+    openFiles(pid, limit) {
       const folder = `${proc}/${pid}/fd`;
       try {
-        const names = readdirSync(folder);
-        return { descriptors: names.length, sockets: names.filter((name) => isSocket(`${folder}/${name}`)).length };
+        // The number of descriptors since Linux 6.2, 0 before.
+        const { size } = statSync(folder);
+        // A process gets the lowest free number for each file: they need no list, which may have a million names.
+        const names = size > limit ? Array.from({ length: limit }, (_, fd) => String(fd)) : readdirSync(folder);
+        const sockets = names.slice(0, limit).filter((name) => isSocket(`${folder}/${name}`));
+        return { descriptors: Math.max(size, names.length), sockets: sockets.length };
       } catch {
         // The process has ended.
         return undefined;

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { CgroupUsageReader, UsageDetail } from "../../../cgroups/usage.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { ProcStats } from "../../../host/proc-stats.ts";
@@ -31,6 +32,9 @@ interface PodFolders {
   readonly pods: readonly { readonly path: string; readonly containers: ReadonlyMap<string, string> }[];
 }
 
+/** Of so many descriptors a container each page finds out which are sockets: the sockets beyond are not counted. */
+const MAX_DESCRIPTORS = 10_000;
+
 const QOS_FOLDER = /(^|-)(burstable|besteffort)(\.slice)?$/;
 const POD_FOLDER = /(^|-)pod[^/]+$/;
 
@@ -48,21 +52,23 @@ export async function readCgroupPods(
   const read = createReader(deps, detail, rates);
   const sandboxes = pods.flatMap(({ containers }) => [...containers.keys()].filter((id) => known.get(id)?.isSandbox));
   const images = detail === "all" ? await deps.processes.of(sandboxes) : undefined;
-  return {
-    above: above.flatMap((path) => {
-      const usage = read.usage(path);
-      return usage === undefined ? [] : [{ path, usage }];
-    }),
-    pods: pods.flatMap(({ path, containers }) => {
-      const found = [...containers].flatMap(([id, at]) => {
-        const container = known.get(id);
-        if (container === undefined) return [];
-        return [{ ...container, image: images?.get(id)?.image ?? container.image, path: at }];
-      });
-      const pod = podReading(read, path, found);
-      return pod === undefined ? [] : [pod];
-    }),
-  };
+  const aboveReadings = above.flatMap((path) => {
+    const usage = read.usage(path);
+    return usage === undefined ? [] : [{ path, usage }];
+  });
+  const podReadings: PodReading[] = [];
+  for (const { path, containers } of pods) {
+    const found = [...containers].flatMap(([id, at]) => {
+      const container = known.get(id);
+      if (container === undefined) return [];
+      return [{ ...container, image: images?.get(id)?.image ?? container.image, path: at }];
+    });
+    const pod = podReading(read, path, found);
+    if (pod !== undefined) podReadings.push(pod);
+    // The files of the kernel are read synchronously: other work of the agent runs between two pods.
+    await setImmediate();
+  }
+  return { above: aboveReadings, pods: podReadings };
 }
 
 function podFolders(cgroups: CgroupUsageReader, root: string): PodFolders {
@@ -133,7 +139,12 @@ function processesIn(
 ): ProcessesReading {
   const pids = cgroups.processes(path).filter((pid) => pid > 0);
   if (detail === "summary") return { count: pids.length };
-  const files = pids.map((pid) => proc.openFiles(pid));
+  let left = MAX_DESCRIPTORS;
+  const files = pids.map((pid) => {
+    const found = proc.openFiles(pid, left);
+    left = Math.max(0, left - (found?.descriptors ?? 0));
+    return found;
+  });
   const sum = (of: "descriptors" | "sockets") => files.reduce((all, each) => all + (each?.[of] ?? 0), 0);
   const [first] = pids;
   return {

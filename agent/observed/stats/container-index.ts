@@ -1,4 +1,5 @@
 import type { Runtime } from "../../../cri/runtime.ts";
+import type { Clock } from "../../../host/clock.ts";
 import { ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
 import {
   containerNameLabel,
@@ -30,7 +31,8 @@ export interface ContainerIndex {
   list(): Promise<RunningContainers>;
   /**
    * Containers and sandboxes by their ids, also of some that have ended. The runtime is asked only if one of `ids` is new:
-   * a cgroup has the id of its container in its name, and what it is does not change. Rejects with `CriError`.
+   * a cgroup has the id of its container in its name, and what it is does not change. An id that is none of what runs
+   * counts as new again after ten seconds. Rejects with `CriError`.
    */
   byId(ids: readonly string[]): Promise<ReadonlyMap<string, IndexedContainer & { readonly isSandbox: boolean }>>;
 }
@@ -38,9 +40,16 @@ export interface ContainerIndex {
 /** No client waits longer for a page. */
 export const RUNTIME_DEADLINE_MS = 10_000;
 const NS_PER_MS = 1_000_000n;
+/** A cgroup may outlive its container. */
+const UNKNOWN_MS = 10_000;
 
-export function createContainerIndex(runtime: Pick<Runtime, "listContainers" | "listPodSandbox">): ContainerIndex {
+export function createContainerIndex(
+  runtime: Pick<Runtime, "listContainers" | "listPodSandbox">,
+  clock: Pick<Clock, "monotonicMs">,
+): ContainerIndex {
   let known: ReadonlyMap<string, IndexedContainer & { readonly isSandbox: boolean }> = new Map();
+  /** When the runtime was asked for the ids that are none of what runs. */
+  let unknownAtMs: ReadonlyMap<string, number> = new Map();
 
   async function list(): Promise<RunningContainers> {
     const options = { deadlineMs: RUNTIME_DEADLINE_MS };
@@ -74,13 +83,17 @@ export function createContainerIndex(runtime: Pick<Runtime, "listContainers" | "
   return {
     list,
     async byId(ids) {
-      if (ids.some((id) => !known.has(id))) {
+      const nowMs = clock.monotonicMs();
+      const isNew = (id: string) =>
+        !known.has(id) && nowMs - (unknownAtMs.get(id) ?? Number.NEGATIVE_INFINITY) >= UNKNOWN_MS;
+      if (ids.some(isNew)) {
         const { sandboxes, containers } = await list();
         const all = [
           ...sandboxes.map((each) => ({ ...each, isSandbox: true })),
           ...containers.map((each) => ({ ...each, isSandbox: false })),
         ];
         known = new Map(all.map((each) => [each.id, each]));
+        unknownAtMs = new Map(ids.filter((id) => !known.has(id)).map((id) => [id, nowMs]));
       }
       return known;
     },

@@ -9,7 +9,7 @@ interface KnownRate extends CpuMoment {
 export interface CpuRates {
   /** Whether the last pass is too long ago to compute rates from. */
   isOutdated(nowMs: number): boolean;
-  /** Begins a pass; what it does not read is forgotten at its end. */
+  /** Begins a pass; what it does not read is forgotten at its end, unless a pass that began later has ended before. */
   begin(nowMs: number): CpuRatePass;
 }
 
@@ -22,10 +22,14 @@ export interface CpuRatePass {
 export function createCpuRates(): CpuRates {
   let known: ReadonlyMap<string, KnownRate> = new Map();
   let lastPassMs = Number.NEGATIVE_INFINITY;
+  let started = 0;
+  /** The number of the pass that `known` is of. */
+  let lastPass = 0;
   return {
     isOutdated: (nowMs) => nowMs - lastPassMs > RATE_MS.max || nowMs < lastPassMs,
     begin(nowMs) {
       const next = new Map<string, KnownRate>();
+      const number = ++started;
       return {
         withRate(key, reading) {
           const { cpu, atMs, startedAtMs } = reading;
@@ -36,6 +40,8 @@ export function createCpuRates(): CpuRates {
           return nanoCores === undefined ? reading : { ...reading, cpu: { ...cpu, nanoCores } };
         },
         end() {
+          if (number < lastPass) return;
+          lastPass = number;
           known = next;
           lastPassMs = nowMs;
         },

@@ -148,8 +148,8 @@ function createReader(overrides: Partial<StatsReaderDeps> = {}) {
     ...{ files, rootDir: folder, podLogsDir: join(folder, "logs"), usageOfFile, usageOfFiles, clock, log },
   });
   return createStatsReader({
-    cgroupPods: { ...shared, index: createContainerIndex(runtimeWithPlainIds), podsPath: async () => SLICE },
-    runtimePods: createRuntimePods({ ...shared, index: createContainerIndex(runtime), runtime }),
+    cgroupPods: { ...shared, index: createContainerIndex(runtimeWithPlainIds, clock), podsPath: async () => SLICE },
+    runtimePods: createRuntimePods({ ...shared, index: createContainerIndex(runtime, clock), runtime }),
     cgroups: withoutUnreadable(createCgroupUsageReader(join(folder, "cgroup"), createCgroupFiles()), log),
     disks,
     volumes: async () => new Map(),
@@ -208,7 +208,7 @@ describe("pods with cgroups of their own", () => {
       `${pod}/crio-conmon-${container}`,
     ])
       await makeCgroup(path);
-    const index = createContainerIndex(runtime);
+    const index = createContainerIndex(runtime, clock);
     const processes = createSandboxProcesses(runtime);
     const cgroupPods = { index, processes, proc, clock, podsPath: async () => "/kubepods" };
     const { pods } = await createReader({ cgroupPods }).read("resources");
@@ -264,6 +264,47 @@ describe("pods with cgroups of their own", () => {
     expect(pods[0]?.containers).toMatchObject([
       { id, cgroup: scope(path, container), usage: { cpu: { usageNs: 1e9 } } },
     ]);
+  });
+
+  test("are asked for once in ten seconds, while a cgroup is none of a running container", async () => {
+    const { path } = await runPod("web");
+    await makeCgroup(scope(path, "ended"));
+    const reader = createReader();
+    const lists = () => runtime.calls.filter((call) => call.startsWith("listContainers")).length;
+    await reader.read("resources");
+    await clock.advance(9_999);
+    await reader.read("resources");
+    expect(lists()).toBe(1);
+    await clock.advance(1);
+    expect((await reader.read("resources")).pods[0]?.containers).toHaveLength(1);
+    expect(lists()).toBe(2);
+  });
+
+  test("are read once for clients that ask at once", async () => {
+    await runPod("web");
+    const reader = createReader();
+    for (const detail of ["summary", "all"] as const) {
+      const [first, second] = await Promise.all([reader.read(detail), reader.read(detail)]);
+      expect(second).toBe(first);
+      expect(await reader.read(detail)).not.toBe(first);
+    }
+  });
+
+  test("have at most 10,000 descriptors of a container looked at", async () => {
+    await runPod("web");
+    const limits: number[] = [];
+    const openFiles: ProcStats["openFiles"] = (_pid, limit) => {
+      limits.push(limit);
+      return { descriptors: 9_000, sockets: Math.min(limit, 9_000) };
+    };
+    const cgroupPods = {
+      index: createContainerIndex(runtimeWithPlainIds, clock),
+      processes: createSandboxProcesses(runtimeWithPlainIds),
+      ...{ proc: { ...proc, openFiles }, clock, podsPath: async () => SLICE },
+    };
+    const { pods } = await createReader({ cgroupPods }).read("all");
+    expect(pods[0]?.containers[0]?.usage?.processes).toMatchObject({ descriptors: 18_000, sockets: 10_000 });
+    expect(new Set(limits)).toEqual(new Set([10_000, 1_000]));
   });
 
   test("vanish while they are read", async () => {

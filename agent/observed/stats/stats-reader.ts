@@ -44,7 +44,7 @@ export interface StatsReaderDeps {
  * swap, `cpu-and-memory` has their pressure too. `summary` adds the rest of the summary API, `all` what only cAdvisor shows.
  */
 export interface StatsReader {
-  /** Rejects with `CriError` if the runtime cannot list its containers. */
+  /** Clients that ask for the same at once share a reading. Rejects with `CriError` if the runtime cannot list its containers. */
   read(detail: UsageDetail): Promise<StatsReadings>;
   /**
    * Resolves when the next reading has the rates of CPU: at once if the last one is no more than a minute ago, else after
@@ -57,26 +57,31 @@ export function createStatsReader(deps: StatsReaderDeps): StatsReader {
   const { clock } = deps;
   const rates = createCpuRates();
   let preparing: Promise<void> | undefined;
+  const underWay = new Map<UsageDetail, Promise<StatsReadings>>();
 
   async function read(detail: UsageDetail): Promise<StatsReadings> {
     const pass = rates.begin(clock.now());
     const { above, pods } = await readPods(deps, detail, pass);
     const node = readNode(deps, detail, pass, above);
     pass.end();
-    return { node, pods: pods.toSorted(byName) };
+    const readings = { node, pods: pods.toSorted(byName) };
+    return detail === "summary" ? await withFiles(deps, readings) : readings;
+  }
+
+  function readShared(detail: UsageDetail): Promise<StatsReadings> {
+    const reading = underWay.get(detail) ?? read(detail).finally(() => underWay.delete(detail));
+    underWay.set(detail, reading);
+    return reading;
   }
 
   async function readFirst(): Promise<void> {
-    await read("resources");
+    await readShared("resources");
     // A little more: the clock of the runtime may have another resolution.
     await sleep(clock, RATE_MS.min + 20);
   }
 
   return {
-    async read(detail) {
-      const readings = await read(detail);
-      return detail === "summary" ? await withFiles(deps, readings) : readings;
-    },
+    read: readShared,
     async prepareRates(signal) {
       if (preparing === undefined && !rates.isOutdated(clock.now())) return;
       preparing ??= readFirst().finally(() => {

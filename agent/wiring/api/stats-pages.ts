@@ -44,7 +44,7 @@ function createReader(deps: StatsPagesDeps): StatsReader {
   const { agent, config, runtime, thisMachine, podsCgroup, volumes, hostFiles: files, clock, log } = deps;
   const { rootDir, podLogsDir } = config;
   const proc = createProcStats();
-  const index = createContainerIndex(runtime);
+  const index = createContainerIndex(runtime, clock);
   const shared = { index, processes: createSandboxProcesses(runtime), proc, clock, log };
   const ownCgroup = proc.ownCgroup();
   return createStatsReader({

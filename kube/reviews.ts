@@ -20,7 +20,7 @@ export interface Reviews {
 
 export function createReviews(connection: Pick<KubeConnection, "request">): Reviews {
   async function review<T>(path: string, body: TokenReview | SubjectAccessReview, signal?: AbortSignal): Promise<T> {
-    const options = { deadlineMs: DEFAULT_DEADLINE_MS, isUrgent: () => true, ...(signal && { signal }) };
+    const options = { deadlineMs: DEFAULT_DEADLINE_MS, priorityLevel: "reviews" as const, ...(signal && { signal }) };
     const answer = await connection.request({ method: "POST", path, body, ...options });
     const { status } = (answer ?? {}) as { readonly status?: unknown };
     if (typeof status !== "object" || status === null)

@@ -21,9 +21,14 @@ export function createWaitQueue(maxUrgentInARow = Number.POSITIVE_INFINITY): Wai
   const waiters = new Set<Waiter>();
   let urgentInARow = 0;
 
+  function firstUrgent(): Waiter | undefined {
+    for (const waiter of waiters) if (waiter.isUrgent()) return waiter;
+    return undefined;
+  }
+
   function next(): Waiter | undefined {
     const [longest] = waiters;
-    const urgent = urgentInARow < maxUrgentInARow ? [...waiters].find(({ isUrgent }) => isUrgent()) : undefined;
+    const urgent = urgentInARow < maxUrgentInARow ? firstUrgent() : undefined;
     const picked = urgent ?? longest;
     urgentInARow = picked === longest ? 0 : urgentInARow + 1;
     return picked;

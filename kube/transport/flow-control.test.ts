@@ -22,6 +22,22 @@ function createAdmissions(main?: RateLimit) {
   return { clock, flowControl, admitted, urgent, admit, end };
 }
 
+test("reviews have a rate of their own: a flood of them holds up nothing else, and the other way round", async () => {
+  const { clock, flowControl, admitted, admit } = createAdmissions({ qps: 1, burst: 1 });
+  let reviews = 0;
+  const review = async () => {
+    const end = await flowControl.admit("reviews", false, signal);
+    reviews++;
+    end();
+  };
+  for (let index = 0; index < 100; index++) void review();
+  for (const name of ["a", "b"]) void admit(name);
+  await settlePromises();
+  expect([reviews, admitted]).toEqual([40, ["a"]]);
+  await clock.advance(1_000);
+  expect([reviews, admitted]).toEqual([60, ["a", "b"]]);
+});
+
 test("urgent requests get the next tokens, and every fourth token goes to the request that has waited longest", async () => {
   const { clock, admitted, urgent, admit } = createAdmissions({ qps: 1, burst: 1 });
   for (const name of ["urgent 1", "urgent 2", "urgent 3", "urgent 4"]) urgent.add(name);

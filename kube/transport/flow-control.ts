@@ -10,15 +10,16 @@ export interface RateLimit {
 
 /**
  * Client-side priority levels. Each waits only for its own requests; those of `heartbeat` (the node's lease, its
- * registration and its status) never wait.
+ * registration and its status) never wait. `reviews` are what clients of the node's API cause the agent to ask: they
+ * must not use up what its own work may ask.
  */
-export type PriorityLevel = "heartbeat" | "main" | "events";
+export type PriorityLevel = "heartbeat" | "main" | "events" | "reviews";
 
 /**
  * Client-side flow control. The kubelet's `kubeAPIQPS` and `kubeAPIBurst`, `eventRecordQPS` and `eventBurst`;
  * undefined: no limit.
  */
-export type RateLimits = Readonly<Record<Exclude<PriorityLevel, "heartbeat">, RateLimit | undefined>>;
+export type RateLimits = Readonly<Record<Exclude<PriorityLevel, "heartbeat" | "reviews">, RateLimit | undefined>>;
 
 export interface FlowControl {
   /**
@@ -41,6 +42,10 @@ export interface FlowControl {
  */
 const MAX_MAIN_REQUESTS = 64;
 const MAX_EVENT_REQUESTS = 8;
+/** Tokens take half of them, so that guessed ones do not hold up the access of users who are known. */
+const MAX_REVIEWS = 16;
+/** Answers are kept for minutes, so that only new users and guesses ask. */
+const REVIEW_RATE: RateLimit = { qps: 20, burst: 40 };
 
 /** After so many urgent requests in a row the one that has waited longest is next: urgent ones cannot starve it. */
 const MAX_URGENT_IN_A_ROW = 3;
@@ -50,6 +55,7 @@ export function createFlowControl(rateLimits: RateLimits, clock: Clock): FlowCon
     heartbeat: undefined,
     main: createLimiter(rateLimits.main, MAX_MAIN_REQUESTS, clock),
     events: createLimiter(rateLimits.events, MAX_EVENT_REQUESTS, clock),
+    reviews: createLimiter(REVIEW_RATE, MAX_REVIEWS, clock),
   };
   const releaseNothing = () => {
     // It holds no slot.

@@ -22,8 +22,8 @@ export function createAccessAuthorizer(options: AccessAuthorizerOptions): Author
   const cache = createReviewCache({
     maxEntries: MAX_ENTRIES,
     clock,
-    async ask(spec: SubjectAccessReviewSpec) {
-      const { allowed, denied } = await reviewAccess(spec);
+    async ask(spec: SubjectAccessReviewSpec, signal) {
+      const { allowed, denied } = await reviewAccess(spec, signal);
       return allowed && denied !== true;
     },
     ttlMs: (isAllowed) => (isAllowed ? allowedTtlMs : deniedTtlMs),

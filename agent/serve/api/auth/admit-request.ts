@@ -12,7 +12,7 @@ export interface AdmissionRequest {
   readonly credentials: RequestCredentials;
 }
 
-/** Authenticates and authorizes a request. Rejects with `ApiError` 401, 403 or 500 and the kubelet's text. */
+/** Authenticates and authorizes a request. Rejects with `ApiError` 401, 403, 429 or 500 and the kubelet's text. */
 export type AdmitRequest = (request: AdmissionRequest) => Promise<UserInfo>;
 
 /** Rule: InstallAuthFilter in pkg/kubelet/server/server.go. */
@@ -23,6 +23,7 @@ export function createAdmitRequest(authenticator: Authenticator, authorizer: Aut
       try {
         if (await authorizer.isAllowed({ user, verb, subresource, path }, signal)) return true;
       } catch (error) {
+        if (error instanceof ApiError) throw error;
         log.warn(
           { err: error, user: user.username, verb, subresource },
           "cannot authorize a request to the node's API",
@@ -37,6 +38,7 @@ export function createAdmitRequest(authenticator: Authenticator, authorizer: Aut
   return async ({ method, path, credentials }) => {
     const user = await authenticator.authenticate(credentials).catch((error: unknown) => {
       log.debug({ err: error }, "cannot authenticate a request to the node's API");
+      if (error instanceof ApiError) throw error;
       throw new ApiError(401, "Unauthorized", { cause: error });
     });
     if (user === undefined) throw new ApiError(401, "Unauthorized");

@@ -1,4 +1,5 @@
 import { beforeEach, expect, test } from "bun:test";
+import { orAborted } from "../../../../host/async/abort.ts";
 import { KubeError } from "../../../../kube/error.ts";
 import type { SubjectAccessReviewSpec, TokenReviewStatus } from "../../../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../../../../test/fakes/clock.ts";
@@ -15,9 +16,9 @@ beforeEach(() => {
 function tokens(review: (token: string) => TokenReviewStatus | Promise<TokenReviewStatus>) {
   const asked: string[] = [];
   const authenticate = createTokenAuthenticator({
-    async reviewToken(token) {
+    async reviewToken(token, left = signal) {
       asked.push(token);
-      return await review(token);
+      return await orAborted(Promise.resolve(review(token)), left);
     },
     cacheTtlMs: 120_000,
     clock,
@@ -73,16 +74,53 @@ test("while the API server is away, known tokens stay valid and others reject", 
   expect(await authenticate("new", signal)).toBeDefined();
 });
 
-test("a thousand guessed tokens are reviewed eight at a time", async () => {
+test("of a thousand guessed tokens a hundred wait, eight at a time are reviewed, and the others are refused at once", async () => {
   let [now, most] = [0, 0];
-  const { authenticate } = tokens(async () => {
+  const { asked, authenticate } = tokens(async () => {
     most = Math.max(most, ++now);
     await Bun.sleep(0);
     now--;
     return { authenticated: false };
   });
-  await Promise.all(Array.from({ length: 1000 }, (_, index) => authenticate(`guess-${index}`, signal)));
-  expect(most).toBe(8);
+  const guesses = Array.from({ length: 1000 }, (_, index) => authenticate(`guess-${index}`, signal));
+  const answers = await Promise.allSettled(guesses);
+  const refused = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason.status] : []));
+  expect([most, asked.length, refused.length, ...new Set(refused)]).toEqual([8, 100, 900, 429]);
+  expect(await authenticate("later", signal)).toBeUndefined();
+  expect(asked.at(-1)).toBe("later");
+});
+
+test("while guessed tokens wait, a known one is valid", async () => {
+  const { authenticate } = tokens((token) => (token === "known" ? anna : new Promise(() => {})));
+  await authenticate("known", signal);
+  const clients = new AbortController();
+  const guesses = Array.from({ length: 200 }, (_, index) => authenticate(`guess-${index}`, clients.signal));
+  expect(await authenticate("known", signal)).toMatchObject({ username: "anna" });
+  clients.abort();
+  await Promise.allSettled(guesses);
+});
+
+test("tokens whose clients have gone away are never reviewed, and leave their places to others", async () => {
+  const { asked, authenticate } = tokens((token) => (token === "real" ? anna : new Promise(() => {})));
+  const guesses: Promise<unknown>[] = [];
+  const clients = new AbortController();
+  for (let index = 0; index < 100; index++) guesses.push(authenticate(`guess-${index}`, clients.signal));
+  await expect(authenticate("real", signal)).rejects.toMatchObject({ status: 429 });
+  clients.abort(new Error("gone"));
+  const left = await Promise.allSettled(guesses);
+  expect(left.filter((answer) => answer.status === "rejected" && answer.reason.message === "gone")).toHaveLength(100);
+  expect(await authenticate("real", signal)).toMatchObject({ username: "anna" });
+  // Eight had been sent before their clients left.
+  expect(asked).toEqual([...Array.from({ length: 8 }, (_, index) => `guess-${index}`), "real"]);
+});
+
+test.each([
+  [16_384, 1],
+  [16_385, 0],
+])("of a token with %i characters the API server is asked %i times", async (length, times) => {
+  const { asked, authenticate } = tokens(() => anna);
+  await authenticate("t".repeat(length), signal);
+  expect(asked).toHaveLength(times);
 });
 
 function access(isAllowed: (spec: SubjectAccessReviewSpec) => boolean, denied?: boolean) {

@@ -7,8 +7,8 @@ import type { UserInfo } from "../user-info.ts";
 import { createReviewCache } from "./review-cache.ts";
 
 /**
- * Finds the user of a bearer token; undefined for a token that the API server refuses. Rejects with `KubeError` if it
- * does not answer.
+ * Finds the user of a bearer token; undefined for a token that the API server refuses, or that is too long. Rejects with
+ * `KubeError` if it does not answer, and with `ApiError` 429 if too many tokens wait for its answer.
  */
 export type TokenAuthenticator = (token: string, signal: AbortSignal) => Promise<UserInfo | undefined>;
 
@@ -22,6 +22,8 @@ export interface TokenAuthenticatorOptions extends Pick<Reviews, "reviewToken"> 
 const MAX_ENTRIES = 4_096;
 /** Clients that guess tokens must not take all requests that the agent may send. */
 const MAX_REVIEWS_AT_ONCE = 8;
+/** A service account's token has about 1,000 characters, one of OpenID Connect with many groups some thousands. */
+const MAX_TOKEN_LENGTH = 16_384;
 
 /**
  * Asks the API server for reviews of tokens, and keeps its answers. As in the kubelet, a refusal with a reason is not kept: the
@@ -31,14 +33,14 @@ export function createTokenAuthenticator(options: TokenAuthenticatorOptions): To
   const { reviewToken, cacheTtlMs, clock } = options;
   const secret = randomBytes(32);
   const reviews = createSemaphore({ permits: MAX_REVIEWS_AT_ONCE });
-  const never = new AbortController().signal;
   const cache = createReviewCache({
     maxEntries: MAX_ENTRIES,
     clock,
-    ask: (token: string) => reviews.run(() => reviewToken(token), never),
+    ask: (token: string, signal) => reviews.run(() => reviewToken(token, signal), signal),
     ttlMs: ({ authenticated, error = "" }) => (authenticated === true || error === "" ? cacheTtlMs : 0),
   });
   return async (token, signal) => {
+    if (token.length > MAX_TOKEN_LENGTH) return undefined;
     const key = createHmac("sha256", secret).update(token).digest("base64");
     return userOf(await cache.get(key, token, signal));
   };

@@ -2,6 +2,7 @@ import type { Files } from "../../host/fs/files.ts";
 import { EXEC_SOCKET } from "../config/local-socket.ts";
 import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
 import { type ExecServer, serveExec } from "../serve/local/exec-server.ts";
+import { createSessionLimit, MAX_SESSIONS } from "../serve/streaming/session-limit.ts";
 import { execRoute, type StreamingDeps } from "../serve/streaming/streaming-routes.ts";
 import type { Agent } from "./agent.ts";
 import { createPodLookup } from "./api/pod-lookup.ts";
@@ -17,7 +18,9 @@ export async function serveLocalExec(
   agent: Pick<Agent, "desired" | "podReports">,
 ): Promise<ExecServer> {
   const findPod = createPodLookup(agent).named;
-  const deps = { runtime, findPod, clock, idleTimeoutMs: 0, translatesWebSockets: false };
+  // Clients of the API do not take the sessions of an administrator on the node.
+  const sessionLimit = createSessionLimit(MAX_SESSIONS);
+  const deps = { runtime, findPod, sessionLimit, clock, idleTimeoutMs: 0, translatesWebSockets: false };
   const exec = execRoute("/exec/{namespace}/{pod}/{container}", deps).upgrade;
   return await serveExec({ path: root.path(EXEC_SOCKET), findPod, exec }).catch(
     toStartError("cannot serve berth exec", ROOT_DIR_HINT),

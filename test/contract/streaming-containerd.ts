@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createSessionLimit } from "../../agent/serve/streaming/session-limit.ts";
 import { createStreamingRoutes } from "../../agent/serve/streaming/streaming-routes.ts";
 import { type CriRuntime, createRuntime } from "../../cri/client.ts";
 import { createClock } from "../../host/clock.ts";
@@ -181,6 +182,7 @@ async function startFixture(version: ContainerdVersion): Promise<StreamingFixtur
   const echo = await startEchoServer();
   const routes = createStreamingRoutes({
     ...{ runtime, clock, idleTimeoutMs: 0, translatesWebSockets: true },
+    sessionLimit: createSessionLimit(100),
     findPod: (_namespace, name) => PODS.find(({ metadata }) => metadata.name === name),
   });
   const server = await startRouteServer(routes);

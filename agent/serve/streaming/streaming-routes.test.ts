@@ -8,6 +8,7 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../../test/bed/poll-until.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { type RouteServer, startRouteServer } from "../../../test/fakes/route-server.ts";
+import { createSessionLimit } from "./session-limit.ts";
 import { dataFrames, resetFrame } from "./spdy/frame-writer.ts";
 import { createStreamingRoutes, type StreamingDeps } from "./streaming-routes.ts";
 
@@ -81,7 +82,7 @@ async function startFixture(answer: string | CriError, overrides: Partial<Stream
       listPodSandbox: async () => [PodSandbox.fromPartial({ id: "s1" })],
     },
     findPod: (namespace, name) => (`${namespace}/${name}` === "default/web" ? POD : undefined),
-    ...{ clock: createClock(), idleTimeoutMs: 0, translatesWebSockets: true },
+    ...{ clock: createClock(), idleTimeoutMs: 0, translatesWebSockets: true, sessionLimit: createSessionLimit(100) },
     ...overrides,
   });
   const server = await startRouteServer(routes);
@@ -331,6 +332,26 @@ describe("a session", () => {
     await pollUntil("the end", 5_000, async () => {
       await clock.advance(5_000);
       return client.destroyed && clock.pendingTimers === 0;
+    });
+  });
+
+  test("is refused while too many run, before the runtime is asked", async () => {
+    const backend = await startBackend((socket) => void socket.write(SWITCHED));
+    const fixture = await startFixture(backend.url, { sessionLimit: createSessionLimit(2) });
+    const open = [`POST ${EXEC}`, "POST /portForward/default/web"].map((target) => dial(fixture, target));
+    const texts = open.map(received);
+    await pollUntil("both sessions", 5_000, () => texts.every((text) => text() === SWITCHED));
+    const refusal =
+      "2 sessions of exec, attach and port-forward run on this node, and it allows no more at once: end one, or try again later";
+    for (const target of [`POST ${EXEC}`, "POST /attach/default/web/main?output=1", "POST /portForward/default/web"])
+      expect(bodyOf(await readAll(dial(fixture, target)))).toEqual([429, refusal]);
+    expect(fixture.runtimeCalls).toHaveLength(2);
+    open[0]?.destroy();
+    await pollUntil("a free place", 5_000, async () => {
+      const again = dial(fixture, `POST ${EXEC}`);
+      const text = received(again);
+      await pollUntil("an answer", 5_000, () => text().includes("\r\n\r\n"));
+      return text() === SWITCHED;
     });
   });
 

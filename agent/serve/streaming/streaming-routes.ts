@@ -7,6 +7,7 @@ import { WEBSOCKET_PROTOCOL } from "./exec-websocket.ts";
 import { isWebSocket, proxyUpgrade, type SessionDeps, tunnelUpgrade, upgradeExecWebSocket } from "./proxy.ts";
 import { type FindPod, findReadySandbox, findRunningContainer, fullNameOf, requirePod } from "./running-pod.ts";
 import { proxyError, throwAsApiError, throwAsServerError } from "./runtime-error.ts";
+import type { SessionLimit } from "./session-limit.ts";
 import { parsePorts, parseStreams } from "./stream-options.ts";
 import { tunneledProtocols } from "./tunnel.ts";
 import { offeredProtocols } from "./websocket/handshake.ts";
@@ -14,6 +15,7 @@ import { offeredProtocols } from "./websocket/handshake.ts";
 export interface StreamingDeps extends SessionDeps {
   readonly runtime: Pick<Runtime, "exec" | "attach" | "portForward" | "execSync" | "listContainers" | "listPodSandbox">;
   readonly findPod: FindPod;
+  readonly sessionLimit: SessionLimit;
   /** The gate `ExtendWebSocketsToKubelet`: this agent, not the API server, translates what runtimes do not speak. */
   readonly translatesWebSockets: boolean;
 }
@@ -85,10 +87,12 @@ function processRoute(pattern: string, session: ProcessSession, deps: StreamingD
     async upgrade(request) {
       requireConnectionUpgrade(request);
       const { id, streams, pod } = await findContainer(request);
-      const url = await session.prepare(id, { ...request, pod }, streams).catch(throwAsApiError);
-      const isTranslated = deps.translatesWebSockets && isWebSocket(request) && offersV5(request);
-      if (isTranslated) await upgradeExecWebSocket(request, url, streams, deps);
-      else await proxyUpgrade(request, url, deps);
+      await deps.sessionLimit.run(async () => {
+        const url = await session.prepare(id, { ...request, pod }, streams).catch(throwAsApiError);
+        const isTranslated = deps.translatesWebSockets && isWebSocket(request) && offersV5(request);
+        if (isTranslated) await upgradeExecWebSocket(request, url, streams, deps);
+        else await proxyUpgrade(request, url, deps);
+      });
     },
   };
 }
@@ -128,9 +132,11 @@ function portForwardRoute(pattern: string, deps: StreamingDeps): Route {
       const isTunnel = deps.translatesWebSockets && tunneled.length > 0;
       const ports = isWebSocket(request) && !isTunnel ? parsePorts(request.query) : [];
       const id = await findSandbox(request);
-      const url = await deps.runtime.portForward(id, ports, { signal: request.signal }).catch(throwAsApiError);
-      if (isTunnel) await tunnelUpgrade(request, url, tunneled, deps);
-      else await proxyUpgrade(request, url, deps);
+      await deps.sessionLimit.run(async () => {
+        const url = await deps.runtime.portForward(id, ports, { signal: request.signal }).catch(throwAsApiError);
+        if (isTunnel) await tunnelUpgrade(request, url, tunneled, deps);
+        else await proxyUpgrade(request, url, deps);
+      });
     },
   };
 }

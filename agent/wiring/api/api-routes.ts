@@ -21,6 +21,7 @@ import { createLogRoutes } from "../../serve/logs/log-routes.ts";
 import type { KubeletMetrics } from "../../serve/metrics/kubelet-metrics.ts";
 import { createMetricsRoutes } from "../../serve/metrics/metrics-routes.ts";
 import { createStatsRoutes } from "../../serve/stats/stats-routes.ts";
+import { createSessionLimit, MAX_SESSIONS } from "../../serve/streaming/session-limit.ts";
 import { createStreamingRoutes } from "../../serve/streaming/streaming-routes.ts";
 import type { Agent } from "../agent.ts";
 import { createAgentLogs } from "../container-logs.ts";
@@ -73,6 +74,7 @@ function createDebuggingRoutes(deps: ApiRouteDeps, pods: PodLookup): readonly Ro
   const { enables } = api;
   const streaming = createStreamingRoutes({
     ...{ runtime, findPod: pods.named, clock, idleTimeoutMs: api.streamingIdleTimeoutMs },
+    sessionLimit: createSessionLimit(MAX_SESSIONS),
     translatesWebSockets: config.node.declaredFeatures.includes("ExtendWebSocketsToKubelet"),
   });
   return [

@@ -1,0 +1,32 @@
+import { ApiError } from "../api/api-error.ts";
+
+/**
+ * How many sessions of exec, attach and port-forward run at once. Each holds two connections, and up to some hundred
+ * kilobytes that a slow side has not taken: a client that opens sessions without end must not take the memory of the agent.
+ * The kubelet has no limit; people and probes on a node need a few dozen.
+ */
+export const MAX_SESSIONS = 512;
+
+/** Runs no more sessions at once than a limit. */
+export interface SessionLimit {
+  /** Settles as `session` does. Rejects with `ApiError` 429 instead of a call if too many run. */
+  run(session: () => Promise<void>): Promise<void>;
+}
+
+export function createSessionLimit(maxSessions: number): SessionLimit {
+  let running = 0;
+  return {
+    async run(session) {
+      if (running >= maxSessions) throw new ApiError(429, tooMany(maxSessions));
+      running++;
+      try {
+        await session();
+      } finally {
+        running--;
+      }
+    },
+  };
+}
+
+const tooMany = (maxSessions: number) =>
+  `${maxSessions} sessions of exec, attach and port-forward run on this node, and it allows no more at once: end one, or try again later`;

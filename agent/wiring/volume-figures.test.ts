@@ -34,3 +34,15 @@ test("a period of 0 or less measures nothing", async () => {
     expect(measurements()).toBe(0);
   }
 });
+
+test("a measurement that fails is not shown again", async () => {
+  const answers = [Promise.reject(new Error("away")), Promise.resolve({ pods: [] })];
+  const show = keepVolumeFigures(
+    async () => await (answers.shift() ?? Promise.reject(new Error("once more"))),
+    60_000,
+    new FakeClock(),
+  );
+  await expect(show()).rejects.toThrow("away");
+  expect((await show()).pods).toEqual([]);
+  expect((await show()).pods).toEqual([]);
+});

@@ -35,6 +35,7 @@ export interface DatedVolumes extends VolumeListing {
 /**
  * The figures for pages that clients read every few seconds: those of the last `periodMs` are shown again, since to measure
  * them walks through all files. Clients that ask at once share one measurement. With a period of 0 or less there are none.
+ * Rejects as `measure` does; the next client has it measure again.
  * Rule: the kubelet's volumeStatsAggPeriod.
  */
 export function keepVolumeFigures(
@@ -51,6 +52,12 @@ export function keepVolumeFigures(
       const volumes = measure().then((listing) => ({ ...listing, measuredAtMs: clock.now() }));
       last = { startedAtMs: now, volumes };
     }
-    return await last.volumes;
+    const shown = last;
+    try {
+      return await shown.volumes;
+    } catch (error) {
+      if (last === shown) last = undefined;
+      throw error;
+    }
   };
 }

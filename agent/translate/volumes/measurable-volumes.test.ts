@@ -45,6 +45,18 @@ const rows: readonly [sentence: string, volume: Volume, known: KnownClaim | unde
     { kind: "emptyDir", folder: `${below}empty-dir/v`, measurement: "du" },
   ],
   [
+    "a limit that is no quantity is none",
+    { name: "v", emptyDir: { sizeLimit: "much" } },
+    undefined,
+    { kind: "emptyDir", folder: `${below}empty-dir/v`, measurement: "du" },
+  ],
+  [
+    "neither is one in memory",
+    { name: "v", emptyDir: { medium: "Memory", sizeLimit: "much" } },
+    undefined,
+    { kind: "emptyDir", folder: `${below}empty-dir/v`, measurement: "du" },
+  ],
+  [
     "the files of a Secret are added up",
     { name: "v", secret: { secretName: "s" } },
     undefined,

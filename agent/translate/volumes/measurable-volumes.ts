@@ -1,7 +1,7 @@
 import type { MeasurableVolume } from "../../../proto/kubelet/volume-stats.ts";
 import { claimReferenceOf } from "../../../proto/kubernetes/claims.ts";
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
-import { parseQuantity, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
+import { parseQuantity, QuantityError, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
 import { usedVolumes } from "../../../proto/kubernetes/volumes.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
@@ -50,6 +50,12 @@ function folderOf(pod: Pod, volume: Volume, facts: MeasuredFacts): string | unde
 
 function limitOf(pod: Pod, volume: Volume, facts: MeasuredFacts): number | undefined {
   const { emptyDir } = volume;
-  if (emptyDir?.medium === "Memory") return memoryVolumeBytes(pod, volume, facts);
-  return emptyDir?.sizeLimit === undefined ? undefined : toNumber(parseQuantity(emptyDir.sizeLimit));
+  try {
+    if (emptyDir?.medium === "Memory") return memoryVolumeBytes(pod, volume, facts);
+    return emptyDir?.sizeLimit === undefined ? undefined : toNumber(parseQuantity(emptyDir.sizeLimit));
+  } catch (error) {
+    // The pod does not start with such a limit, and its events say so. The figures of other pods do not depend on it.
+    if (error instanceof QuantityError) return undefined;
+    throw error;
+  }
 }

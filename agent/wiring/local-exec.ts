@@ -1,4 +1,5 @@
 import type { Files } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log/log.ts";
 import { EXEC_SOCKET } from "../config/local-socket.ts";
 import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
 import { type ExecServer, serveExec } from "../serve/local/exec-server.ts";
@@ -10,11 +11,12 @@ import { createPodLookup } from "./api/pod-lookup.ts";
 export interface LocalExecAdapters extends Pick<StreamingDeps, "runtime" | "clock"> {
   /** Rooted at the root directory. */
   readonly root: Files;
+  readonly log: Log;
 }
 
 /** Serves `berth exec`. Its sessions may be idle for any time. Throws `StartError`. */
 export async function serveLocalExec(
-  { root, runtime, clock }: LocalExecAdapters,
+  { root, runtime, clock, log }: LocalExecAdapters,
   agent: Pick<Agent, "desired" | "podReports">,
 ): Promise<ExecServer> {
   const findPod = createPodLookup(agent).named;
@@ -22,7 +24,7 @@ export async function serveLocalExec(
   const sessionLimit = createSessionLimit(MAX_SESSIONS);
   const deps = { runtime, findPod, sessionLimit, clock, idleTimeoutMs: 0, translatesWebSockets: false };
   const exec = execRoute("/exec/{namespace}/{pod}/{container}", deps).upgrade;
-  return await serveExec({ path: root.path(EXEC_SOCKET), findPod, exec }).catch(
+  return await serveExec({ path: root.path(EXEC_SOCKET), findPod, exec, log }).catch(
     toStartError("cannot serve berth exec", ROOT_DIR_HINT),
   );
 }

@@ -51,7 +51,10 @@ export function createHealthServer({ clock, log }: HealthServerOptions): HealthS
       upgrade: undefined,
     };
     const response = createResponse(outgoing, incoming.method === "HEAD", () => outgoing.destroy());
-    void dispatchRequest(deps, request, response);
+    dispatchRequest(deps, request, response).catch((err: unknown) => {
+      log.error({ err }, "a health check cannot be answered");
+      response.abort();
+    });
   });
 
   return {

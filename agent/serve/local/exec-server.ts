@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Duplex } from "node:stream";
+import { messageOf } from "../../../host/error-message.ts";
 import { toFilesError } from "../../../host/fs/files.ts";
+import type { Log } from "../../../host/log/log.ts";
 import { ApiError } from "../api/api-error.ts";
 import type { Route } from "../api/route.ts";
 import { type FindPod, requirePod } from "../streaming/running-pod.ts";
@@ -13,6 +15,7 @@ export interface ExecServerOptions {
   readonly findPod: FindPod;
   /** The exec endpoint of the node's API. */
   readonly exec: NonNullable<Route["upgrade"]>;
+  readonly log: Log;
 }
 
 export interface ExecServer {
@@ -33,7 +36,11 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
     socket.on("error", () => {
       // "close" follows, and ends the session.
     });
-    void startSession(options, request, { socket, head, stopped: stopped.signal });
+    startSession(options, request, { socket, head, stopped: stopped.signal }).catch((error: unknown) => {
+      if (error instanceof ApiError) return refuse(socket, error);
+      options.log.error({ err: error }, "a session of berth exec has failed");
+      refuse(socket, { status: 500, message: messageOf(error) });
+    });
   });
   removeStale(path);
   await listenForRoot(server, path);
@@ -42,6 +49,7 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
       new Promise((resolve) => {
         stopped.abort();
         server.close(() => resolve());
+        server.closeAllConnections();
       }),
   };
 }
@@ -68,7 +76,7 @@ interface Connection {
   readonly stopped: AbortSignal;
 }
 
-/** Never rejects for what a client or the runtime does. */
+/** Resolves when the session has ended. Rejects, with `ApiError` for a request that is refused, before it writes. */
 async function startSession(
   { findPod, exec }: ExecServerOptions,
   request: IncomingMessage,
@@ -76,26 +84,23 @@ async function startSession(
 ): Promise<void> {
   const closed = new AbortController();
   socket.once("close", () => closed.abort());
-  const { pathname, searchParams: query } = new URL(request.url ?? "", "http://berth");
-  const { method = "", headers, rawHeaders } = request;
-  try {
-    const [, namespace = "", pod = ""] = /^\/exec\/([^/]+)\/([^/]+)$/.exec(pathname) ?? [];
-    const params = { namespace, pod, container: query.get("container") ?? "" };
-    const container = params.container || defaultContainerOf(requirePod(findPod, params));
-    await exec({
-      ...{ method, path: pathname, params: { ...params, container }, query, headers, rawHeaders },
-      ...{ user: ROOT, protocol: headers.upgrade ?? "", socket, head },
-      signal: AbortSignal.any([closed.signal, stopped]),
-    });
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    refuse(socket, error);
-  }
+  const { method = "", url = "", headers, rawHeaders } = request;
+  const target = URL.parse(url, "http://berth");
+  if (target === null) throw new ApiError(400, `the target "${url}" is not a path`);
+  const { pathname, searchParams: query } = target;
+  const [, namespace = "", pod = ""] = /^\/exec\/([^/]+)\/([^/]+)$/.exec(pathname) ?? [];
+  const params = { namespace, pod, container: query.get("container") ?? "" };
+  const container = params.container || defaultContainerOf(requirePod(findPod, params));
+  await exec({
+    ...{ method, path: pathname, params: { ...params, container }, query, headers, rawHeaders },
+    ...{ user: ROOT, protocol: headers.upgrade ?? "", socket, head },
+    signal: AbortSignal.any([closed.signal, stopped]),
+  });
 }
 
 const ROOT = { username: "root", groups: [] };
 
-function refuse(socket: Duplex, { status, message }: ApiError): void {
+function refuse(socket: Duplex, { status, message }: Pick<ApiError, "status" | "message">): void {
   const length = Buffer.byteLength(message);
   socket.end(`HTTP/1.1 ${status} Refused\r\nContent-Length: ${length}\r\nConnection: close\r\n\r\n${message}`);
 }

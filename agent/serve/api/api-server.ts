@@ -137,19 +137,25 @@ async function serveRequest(
 ): Promise<void> {
   const socket = socketOf(incoming);
   const abort = new AbortController();
-  const release = connections.onRequest(channelOf(incoming), () => abort.abort());
+  const channel = channelOf(incoming);
+  const release = connections.onRequest(channel, () => abort.abort());
   ended(() => abort.abort());
   const request: ReceivedRequest = {
     method: incoming.method ?? "",
     target: incoming.url ?? "",
     headers: incoming.headers,
-    socket,
+    // Its certificate was verified with an earlier client CA.
+    socket: connections.isDraining(channel) ? withoutTrust(socket) : socket,
     signal: abort.signal,
     body: (limitBytes) => readBody(incoming, limitBytes),
     upgrade,
   };
   await dispatchRequest(deps, request, response);
   ended(release);
+}
+
+function withoutTrust(socket: TLSSocket): ReceivedRequest["socket"] {
+  return { authorized: false, getPeerCertificate: () => socket.getPeerCertificate() };
 }
 
 /** Calls back when the answer or the connection has closed, at once if it has already. */

@@ -24,8 +24,10 @@ export interface Connections {
    * if all connections are destroyed.
    */
   onRequest(channel: Channel, abort: () => void): () => void;
-  /** Ends every connection when it has no request left. */
+  /** Ends every connection when it has no request left. A session of HTTP/2 takes no further request from now on. */
   drain(): void;
+  /** Whether the connection is to end since the last `drain`. */
+  isDraining(channel: Channel): boolean;
   destroyAll(): void;
 }
 
@@ -37,6 +39,9 @@ interface Connection {
   isDraining: boolean;
   cancelTimeout: () => void;
 }
+
+/** As Go's servers: without it, a client that vanishes while it follows a log would keep its connection for ever. */
+const KEEP_ALIVE_MS = 15_000;
 
 export function createConnections(limits: ConnectionLimits, clock: Clock): Connections {
   const { maxConnections, firstRequestTimeoutMs, idleTimeoutMs } = limits;
@@ -69,7 +74,11 @@ export function createConnections(limits: ConnectionLimits, clock: Clock): Conne
   }
 
   return {
-    onConnection: admit,
+    onConnection(socket) {
+      // A session of HTTP/2 gives its connection no such option later.
+      socket.setKeepAlive(true, KEEP_ALIVE_MS);
+      admit(socket);
+    },
     onHandshake(socket) {
       if (socket.alpnProtocol === "h2") forget(socket);
     },
@@ -90,9 +99,10 @@ export function createConnections(limits: ConnectionLimits, clock: Clock): Conne
     drain() {
       for (const [channel, connection] of [...open]) {
         connection.isDraining = true;
-        if (connection.requests === 0) close(channel);
+        if (connection.requests === 0 || isSession(channel)) close(channel);
       }
     },
+    isDraining: (channel) => open.get(channel)?.isDraining === true,
     destroyAll() {
       for (const abort of [...aborts]) abort();
       for (const channel of [...open.keys()]) channel.destroy();
@@ -100,8 +110,10 @@ export function createConnections(limits: ConnectionLimits, clock: Clock): Conne
   };
 }
 
-/** Closes a connection. A session of HTTP/2 sends its client a GOAWAY first. */
+const isSession = (channel: Channel): channel is Http2Session => "settings" in channel;
+
+/** A session of HTTP/2 says so to its client first (GOAWAY), and ends after its last request. */
 function close(channel: Channel): void {
-  if ("settings" in channel) channel.close();
+  if (isSession(channel)) channel.close();
   else channel.destroy();
 }

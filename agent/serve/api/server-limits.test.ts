@@ -4,6 +4,7 @@ import type { TLSSocket } from "node:tls";
 import { createApiClient, readToEnd } from "../../../test/fakes/api-client.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
+import { hasKeepAlive } from "../../../test/fakes/tcp-keep-alive.ts";
 import { createCertificateAuthority } from "../../../test/upstream/pki.ts";
 import { type ApiServer, createApiServer } from "./api-server.ts";
 import { alwaysAllow } from "./auth/authorizer.ts";
@@ -32,6 +33,11 @@ const routes: readonly Route[] = [
           resolve();
         });
       }),
+  },
+  {
+    pattern: "/user",
+    methods: ["GET"],
+    handle: async ({ user }, response) => response.end(user.username),
   },
   {
     pattern: "/stats/follows",
@@ -193,6 +199,31 @@ test("plain HTTP and silence instead of a TLS handshake do not stop the server",
   await clock.advance(31_000);
   await ended;
   expect((await client.get("/healthz")).text).toBe("ok");
+});
+
+test("after the client CA has changed, a connection with a long request gives its certificate no rights any more", async () => {
+  const pair = clientCA.issue({ commonName: "admin" });
+  const admitted = createApiClient({ port: client.port, ca: undefined, pair });
+  const session = admitted.openSession();
+  const stream = session.request({ ":path": "/stats/waits" });
+  stream.on("error", () => {});
+  await new Promise<void>((resolve) => stream.once("data", () => resolve()));
+  expect((await admitted.requestHttp2("GET", "/user", session)).text).toBe("true");
+  const goaway = new Promise<void>((resolve) => session.once("goaway", () => resolve()));
+  server.setTls({ ...newServing, ca: [otherCA.cert] });
+  server.drainConnections();
+  const sent = admitted.requestHttp2("GET", "/user", session).catch(() => ({ text: "refused" }));
+  expect((await sent).text).not.toBe("true");
+  await goaway;
+  expect([stream.closed, running]).toEqual([false, 1]);
+  stream.close(8);
+  await new Promise<void>((resolve) => session.once("close", () => resolve()));
+});
+
+test("the kernel asks after a client that is silent", async () => {
+  const socket = await client.openSocket(headers);
+  expect(await hasKeepAlive(client.port, socket.localPort ?? 0)).toBe(true);
+  socket.destroy();
 });
 
 test("new certificates count for new connections; those that an old client CA has admitted end after their requests", async () => {

@@ -36,6 +36,8 @@ export interface BackendDeps {
 
 /** The server of a runtime answers at once, or hangs. */
 const ANSWER_TIMEOUT_MS = 30_000;
+/** A session may be silent for hours: the kernel finds out whether the server is still there. */
+const KEEP_ALIVE_MS = 15_000;
 const MAX_HEAD_BYTES = 65_536;
 
 /**
@@ -71,7 +73,10 @@ function dial(url: URL, { clock, signal }: BackendDeps): Promise<Socket> {
   const cancelTimer = clock.wakeAt(clock.now() + ANSWER_TIMEOUT_MS, () => fail("i/o timeout"));
   const remove = onAbort(signal, () => fail("operation was canceled"));
   socket.on("error", (error) => fail(goReason(error), error));
-  socket.once(isTls ? "secureConnect" : "connect", () => resolve(socket));
+  socket.once(isTls ? "secureConnect" : "connect", () => {
+    socket.setKeepAlive(true, KEEP_ALIVE_MS);
+    resolve(socket);
+  });
   return promise.finally(() => {
     cancelTimer();
     remove();

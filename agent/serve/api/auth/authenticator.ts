@@ -1,10 +1,10 @@
-import type { TLSSocket } from "node:tls";
+import type { PeerCertificate, TLSSocket } from "node:tls";
 import type { UserInfo } from "../user-info.ts";
 
 /** The credentials of a request. Never log them. */
 export interface RequestCredentials {
   /** The connection, with the certificate that the client has shown, if any. */
-  readonly socket: Pick<TLSSocket, "authorized" | "getPeerCertificate">;
+  readonly socket: Pick<TLSSocket, "authorized"> & { getPeerCertificate(): PeerCertificate };
   readonly authorization: string | undefined;
   /** Of a request that asks for a WebSocket: browsers can send a token only as one of its subprotocols. */
   readonly websocketProtocols: string | undefined;

@@ -11,7 +11,7 @@ import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { createContainerEnds } from "./container-ends.ts";
-import { createContainerLogs } from "./container-logs.ts";
+import { type ContainerLogsDeps, createContainerLogs } from "./container-logs.ts";
 import { createLogRoutes } from "./log-routes.ts";
 
 const T = "2026-01-02T03:04:05.123456789Z";
@@ -39,7 +39,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true }));
 
-function createFixture() {
+function createFixture(files: ContainerLogsDeps["logs"] = createFiles(root)) {
   const ends = createContainerEnds();
   let state: ContainerState = ContainerState.CONTAINER_RUNNING;
   const logs = createContainerLogs({
@@ -49,7 +49,7 @@ function createFixture() {
         return ContainerStatus.fromPartial({ id, state, logPath: join(folder, id === "id-1" ? "1.log" : "0.log") });
       },
     },
-    logs: createFiles(root),
+    logs: files,
     clock: createClock(),
     findPod: (namespace, name) =>
       namespace === "shop" && name === "web" ? { ...pod, status: runningStatus } : undefined,
@@ -226,6 +226,27 @@ test("a follower gets every line over rotations, also those that come late to th
   }
   endContainer();
   expect(await follower.done).toEqual({ status: 200, text: expected });
+});
+
+test("a follower finds the new file although the event of its creation is lost", async () => {
+  const files = createFiles(root);
+  const { request, endContainer } = createFixture({
+    ...files,
+    watch: (path, onChange, ...rest) =>
+      files.watch(path, (file, isInPlace) => isInPlace && onChange(file, isInPlace), ...rest),
+  });
+  await writeFile(current, line("a"));
+  const follower = request("follow=true");
+  await follower.received("a");
+  for (let more = 0; more < 5; more++) {
+    await appendFile(current, line(`more ${more}`));
+    await follower.received(`more ${more}`);
+  }
+  await rename(current, `${current}.20260102-030400`);
+  await writeFile(current, line("b"));
+  await follower.received("b");
+  endContainer();
+  expect(await follower.done).toEqual({ status: 200, text: "a\nmore 0\nmore 1\nmore 2\nmore 3\nmore 4\nb\n" });
 });
 
 test("a slow follower gets the files that were rotated and removed meanwhile", async () => {

@@ -48,7 +48,7 @@ export interface ContainerLogs {
 
 /** Rules: kubelet getContainerLogs, GetKubeletContainerLogs and GetContainerLogs. */
 export function createContainerLogs(deps: ContainerLogsDeps): ContainerLogs {
-  const readers = { ...deps, blocks: createReadBlocks() };
+  const readers = { ...deps, blocks: createReadBlocks(deps.clock) };
   return {
     async send(request, response) {
       const { uid, instance } = findInstance(deps, request);

@@ -29,9 +29,10 @@ async function openFirst(deps: LogReaderDeps, { path, signal }: LogRead, isRunni
   return { file: await (isRunning ? openCurrentLog(deps, path, signal) : deps.logs.open(path)), position: 0 };
 }
 
-async function seekTail({ blocks }: LogReaderDeps, { options: { tailLines } }: LogRead, log: LogFile): Promise<void> {
+async function seekTail({ blocks }: LogReaderDeps, { options, signal }: LogRead, log: LogFile): Promise<void> {
+  const { tailLines } = options;
   if (tailLines === undefined) return;
-  log.position = await blocks.use(({ input }) => findTailStart(log.file, tailLines, input));
+  log.position = await blocks.use(({ input }) => findTailStart(log.file, tailLines, input), signal);
 }
 
 /**
@@ -51,6 +52,7 @@ const MAX_WAITING_FILES = 2;
  * 2. The old file is read to its end, then the new one.
  * 3. The runtime replaces the files of stdout and stderr one after the other, so the old file may get a last line after
  *    the first one of the new file: it stays open, and is read again with each event, until the next rotation.
+ * 4. The kernel may drop the event of a new file. The next event, of which the current file has nothing, finds it.
  */
 export async function followLog(deps: LogReaderDeps, read: LogRead, container: FollowedContainer): Promise<void> {
   if (!container.isRunning || !read.options.follow) return await readLog(deps, read, container.isRunning);
@@ -82,8 +84,10 @@ export async function followLog(deps: LogReaderDeps, read: LogRead, container: F
     for (;;) {
       const wasLast = hasEnded;
       if (wasLast) await files.findNext();
+      const { position } = files.current();
       for (const log of files.open()) await reader.drain(log);
       if (reader.isDone()) return;
+      if (files.current().position === position) await files.findNext();
       if (files.moveOn()) continue;
       if (wasLast) return reader.end();
       await changed.wait(Number.POSITIVE_INFINITY, signal);
@@ -107,9 +111,10 @@ function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () =>
       await openNext();
     } catch (error) {
       // Between the rename and the new file there is none; its creation is an event, too.
-      if (!(error instanceof FilesError && error.code === "ENOENT")) failure = error;
+      if (error instanceof FilesError && error.code === "ENOENT") return;
+      failure = error;
+      onOpened();
     }
-    onOpened();
   });
 
   async function openNext(): Promise<void> {
@@ -119,6 +124,7 @@ function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () =>
     if (isClosed || next.file.inode === newest.file.inode) return await next.file.close();
     if (waiting.length === MAX_WAITING_FILES) await waiting.pop()?.file.close();
     waiting.push(next);
+    onOpened();
   }
 
   const currentFile = (): LogFile => {
@@ -129,7 +135,7 @@ function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () =>
 
   return {
     onReplaced: opener.wake,
-    /** Opens a new file whose event has not arrived yet. */
+    /** Opens a new file whose event has not arrived yet, or is lost. */
     async findNext() {
       opener.wake();
       await opener.settled();

@@ -61,7 +61,7 @@ export function createLogReader(
       const converted = lines.convert(input.subarray(0, length), output);
       // A copy: the connection may hold it longer than the block is ours.
       return Buffer.from(output.subarray(0, converted));
-    });
+    }, signal);
 
   return {
     async drain(log) {

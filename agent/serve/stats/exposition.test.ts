@@ -59,6 +59,8 @@ const families: readonly MetricFamily[] = [
     help: "A histogram.",
     type: "histogram",
     samples: [
+      { labels: {}, suffix: "_bucket", extraLabels: { le: "0.5" }, value: 0 },
+      { labels: {}, suffix: "_bucket", extraLabels: { le: "10" }, value: 1_000_000 },
       { labels: {}, suffix: "_bucket", extraLabels: { le: "+Inf" }, value: 1 },
       { labels: {}, suffix: "_sum", value: 0.5 },
       { labels: {}, suffix: "_count", value: 1 },
@@ -71,6 +73,8 @@ test("the text format has families by name, labels by name, and everything escap
     [
       "# HELP h_seconds A histogram.",
       "# TYPE h_seconds histogram",
+      'h_seconds_bucket{le="0.5"} 0',
+      'h_seconds_bucket{le="10"} 1e+06',
       'h_seconds_bucket{le="+Inf"} 1',
       "h_seconds_sum 0.5",
       "h_seconds_count 1",
@@ -83,14 +87,16 @@ test("the text format has families by name, labels by name, and everything escap
   );
 });
 
-test("OpenMetrics names a counter without its suffix, has seconds, and ends with EOF", () => {
+test("OpenMetrics names a counter without its suffix, has seconds, bounds with a point and whole counts, and ends with EOF", () => {
   expect(formatExposition(families, "openMetrics")).toBe(
     [
       "# HELP h_seconds A histogram.",
       "# TYPE h_seconds histogram",
-      'h_seconds_bucket{le="+Inf"} 1.0',
+      'h_seconds_bucket{le="0.5"} 0',
+      'h_seconds_bucket{le="10.0"} 1000000',
+      'h_seconds_bucket{le="+Inf"} 1',
       "h_seconds_sum 0.5",
-      "h_seconds_count 1.0",
+      "h_seconds_count 1",
       '# HELP z Backslash \\\\, quote \\" and\\nnew line.',
       "# TYPE z counter",
       'z_total{container="",cpu="total",pod="a\\"b\\\\c\\nd"} 2.0 1.700000000123e+09',

@@ -95,10 +95,9 @@ function sampleLine(
   isOpen: boolean,
   labelTexts: LabelTexts,
 ): string {
-  const number = formatNumber(value);
-  const valueText = isOpen ? withPoint(number) : number;
+  const valueText = isOpen ? openMetricsValue(value, suffix) : formatNumber(value);
   const time = timestampMs === undefined ? "" : ` ${isOpen ? openMetricsTime(timestampMs) : Math.trunc(timestampMs)}`;
-  return `${name}${suffix}${labelsText(labels, extraLabels, labelTexts)} ${valueText}${time}\n`;
+  return `${name}${suffix}${labelsText(labels, isOpen ? withOpenBound(extraLabels) : extraLabels, labelTexts)} ${valueText}${time}\n`;
 }
 
 function labelsText(labels: Labels, extra: Labels | undefined, known: LabelTexts): string {
@@ -145,6 +144,16 @@ function formatNumber(value: number): string {
 /** OpenMetrics writes whole numbers with a point, too: `1.0`. */
 function withPoint(number: string): string {
   return /[.eNI]/.test(number) ? number : `${number}.0`;
+}
+
+/** Counts of a histogram or a summary are whole numbers, other values are not. Rule: expfmt's writeOpenMetricsSample. */
+function openMetricsValue(value: number, suffix: string): string {
+  return suffix === "_bucket" || suffix === "_count" ? String(value) : withPoint(formatNumber(value));
+}
+
+/** The bound of a bucket is no whole number either: `le="1.0"`. */
+function withOpenBound(labels: Labels | undefined): Labels | undefined {
+  return labels?.["le"] === undefined ? labels : { ...labels, le: withPoint(labels["le"]) };
 }
 
 /** Seconds, where the text format has milliseconds. */

@@ -204,3 +204,18 @@ test("a CPU profile and a heap snapshot have the formats of Chrome's developer t
     expect((await get(`/debug/pprof/profile?seconds=${seconds}`)).status).toBe(400);
   expect((await get("/debug/pprof/")).text).toContain("heap");
 });
+
+test("a heap snapshot is refused where it could exhaust the memory", async () => {
+  const availableBytes = 300 * 2 ** 20;
+  const statusWith = async (heapBytes: number) => {
+    const profiler = { ...createProfiler(createClock()), heapSnapshot: () => "{}" };
+    const { get } = await serve(createProfilingRoutes({ ...profiler, memory: () => ({ heapBytes, availableBytes }) }));
+    const { status, text } = await get("/debug/pprof/heap");
+    return [status, text];
+  };
+  expect(await statusWith(100 * 2 ** 20)).toEqual([200, "{}"]);
+  expect(await statusWith(110 * 2 ** 20)).toEqual([
+    503,
+    "a heap snapshot needs 330 MiB of memory, and the node has 300 MiB left",
+  ]);
+});

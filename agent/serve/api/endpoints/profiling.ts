@@ -7,12 +7,13 @@ const MAX_SECONDS = 120;
 const DEFAULT_SECONDS = 30;
 const INDEX = `/debug/pprof/
 
-heap              a heap snapshot of V8's format (.heapsnapshot), for Chrome's developer tools; needs the verb create
+heap              a heap snapshot of V8's format (.heapsnapshot), for Chrome's developer tools; needs the verb create.
+                  The agent stands still while it is taken: seconds for a large heap
 profile?seconds=N a CPU profile (.cpuprofile) of N seconds, 30 by default
 `;
 
 /** `/debug/pprof/`: the kubelet's paths with the formats of this program's engine. One profile is taken at a time. */
-export function createProfilingRoutes({ heapSnapshot, cpuProfile }: Profiler): readonly Route[] {
+export function createProfilingRoutes({ heapSnapshot, memory, cpuProfile }: Profiler): readonly Route[] {
   let isProfiling = false;
   return [
     {
@@ -23,7 +24,10 @@ export function createProfilingRoutes({ heapSnapshot, cpuProfile }: Profiler): r
     {
       pattern: "/debug/pprof/heap",
       methods: ["GET"],
-      handle: async (_request, response) => sendText(response, 200, heapSnapshot(), download("berth.heapsnapshot")),
+      async handle(_request, response) {
+        requireMemory(memory());
+        sendText(response, 200, heapSnapshot(), download("berth.heapsnapshot"));
+      },
     },
     {
       pattern: "/debug/pprof/profile",
@@ -40,6 +44,16 @@ export function createProfilingRoutes({ heapSnapshot, cpuProfile }: Profiler): r
       },
     },
   ];
+}
+
+/** The snapshot, its text and the copy for the connection take about as much as the heap each. */
+const SNAPSHOT_HEAPS = 3;
+
+/** Throws `ApiError` 503: the kernel might end the agent. */
+function requireMemory({ heapBytes, availableBytes }: ReturnType<Profiler["memory"]>): void {
+  if (availableBytes >= SNAPSHOT_HEAPS * heapBytes) return;
+  const [needed, available] = [SNAPSHOT_HEAPS * heapBytes, availableBytes].map((bytes) => Math.floor(bytes / 2 ** 20));
+  throw new ApiError(503, `a heap snapshot needs ${needed} MiB of memory, and the node has ${available} MiB left`);
 }
 
 /** Throws `ApiError` 400. */

@@ -72,7 +72,7 @@ describe("berth", () => {
   test("refuses an unknown command and names the existing ones", async () => {
     const { stderr, exitCode } = await run(builtBinary, "fly");
     expect([stderr, exitCode]).toEqual([
-      'berth: unknown command "fly"; the commands are run, pods, status, doctor and version',
+      'berth: unknown command "fly"; the commands are run, pods, explain, status, logs, exec, doctor and version',
       2,
     ]);
   });

@@ -10,7 +10,7 @@ import { createMounts } from "../host/fs/mounts.ts";
 import { createNetworkFiles } from "../host/fs/network-files.ts";
 import { createNetworkMounts } from "../host/fs/network-mounts.ts";
 import { createKernelLog } from "../host/kernel-log.ts";
-import type { Log } from "../host/log/log.ts";
+import type { Log, LogControl } from "../host/log/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc, type Proc } from "../host/proc.ts";
@@ -61,14 +61,9 @@ const NO_SOURCE =
 /**
  * Runs the agent until the signal aborts; its pods keep running without it. Throws `StartError` if it cannot start:
  * another agent uses the same root directory or container runtime, or the machine lacks what the configuration
- * requires. `commandLine`: how it was started, for `berth doctor`.
+ * requires.
  */
-export async function runAgent(
-  config: Config,
-  commandLine: AgentCommandLine,
-  log: Log,
-  signal: AbortSignal,
-): Promise<void> {
+export async function runAgent(config: Config, program: AgentProgram, log: Log, signal: AbortSignal): Promise<void> {
   const hostFiles = createFiles("/");
   const root = await lockRootDir(config, hostFiles);
   const thisMachine = readMachine(hostFiles.root);
@@ -83,23 +78,29 @@ export async function runAgent(
   try {
     applyProcessLimits(config, createProcessLimits(), log);
     await shareRootDir(createMounts(), config.rootDir, log);
-    await runWithLocks(config, { hostFiles, thisMachine, root, commandLine }, log, signal);
+    await runWithLocks(config, { hostFiles, thisMachine, root, ...program }, log, signal);
   } finally {
     releaseRuntimeLock();
   }
 }
 
-interface StartedOn {
+/** What the program that runs the agent knows of itself. */
+interface AgentProgram {
+  /** How it was started, for `berth doctor`. */
+  readonly commandLine: AgentCommandLine;
+  readonly logControl: LogControl;
+}
+
+interface StartedOn extends AgentProgram {
   readonly hostFiles: Files;
   readonly thisMachine: Machine;
   /** Rooted at the root directory. */
   readonly root: Files;
-  readonly commandLine: AgentCommandLine;
 }
 
 async function runWithLocks(
   config: Config,
-  { hostFiles, thisMachine, root, commandLine }: StartedOn,
+  { hostFiles, thisMachine, root, commandLine, logControl }: StartedOn,
   log: Log,
   signal: AbortSignal,
 ): Promise<void> {
@@ -155,7 +156,7 @@ async function runWithLocks(
     onIdle: createReleaseMemory(),
   });
   podWakes.subscribe(agent.wakeAll);
-  const sources = { agent, runtime, metrics, thisMachine, podsCgroup: cgroups?.podsPath };
+  const sources = { agent, runtime, metrics, thisMachine, podsCgroup: cgroups?.podsPath, logControl };
   const served = { config, clusterNode, allocatable, commandLine };
   const servers = await startServers(served, { root, exec, hostFiles, ...sources, clock, log });
   try {

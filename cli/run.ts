@@ -4,7 +4,7 @@ import { ConfigError, describeProblem } from "../agent/config/problem.ts";
 import { runAgent } from "../agent/main.ts";
 import { StartError, toOpenFilesError } from "../agent/preflight/start-error.ts";
 import { createFiles } from "../host/fs/files.ts";
-import { createLog } from "../host/log/log.ts";
+import { createLog, type LogControl } from "../host/log/log.ts";
 import { createStderrOutput } from "../host/log/log-output.ts";
 import { createProc } from "../host/proc.ts";
 import { handleSignals } from "../host/signals.ts";
@@ -47,9 +47,12 @@ export async function run(
     if (loaded.kind !== "config") return 0;
     const { config, warnings, skippedFiles } = loaded;
     const { format, verbosity } = config.logging;
-    const level = verbosity >= DEBUG_VERBOSITY ? "debug" : "info";
     const output = createStderrOutput();
-    const log = await createLog({ format, level, write: output.write });
+    const log = await createLog({ format, level: levelOf(verbosity), write: output.write });
+    const logControl: LogControl = {
+      setVerbosity: (next) => log.setLevel(levelOf(next)),
+      logBlockedMs: output.blockedMs,
+    };
     for (const warning of [...startWarnings, ...warnings]) log.warn({}, warning);
     for (const file of skippedFiles) log.debug({ file }, "not a drop-in, skipped");
     const stopping = new AbortController();
@@ -63,12 +66,14 @@ export async function run(
       onIgnored: (signal) => log.info({ signal }, signal === "SIGHUP" ? NOTHING_TO_RELOAD : "the signal is ignored"),
     });
     const commandLine = { pid: process.pid, startedAt, argv, workingDirectory: startedIn };
-    await runAgent(config, commandLine, log, stopping.signal);
+    await runAgent(config, { commandLine, logControl }, log, stopping.signal);
     return 0;
   } catch (error) {
     return reportFailure(error);
   }
 }
+
+const levelOf = (verbosity: number) => (verbosity >= DEBUG_VERBOSITY ? "debug" : "info");
 
 function workingDirectory(): string {
   try {

@@ -94,6 +94,31 @@ test("an action that succeeds without an effect counts as a failure and backs of
   );
 });
 
+test("a sync that does not end is late for as long as it runs", async () => {
+  let end = () => {};
+  const { clock, loop, addPod } = createTestLoop({
+    observe: (uid) =>
+      new Promise((resolve) => {
+        end = () => resolve(emptyObservedPod(uid, "shop", uid));
+      }),
+  });
+  loop.wake(addPod("web"));
+  await clock.advance(130_000);
+  expect(loop.longestDelayMs()).toBe(130_000);
+  end();
+  await loop.stop();
+  expect(loop.longestDelayMs()).toBe(0);
+});
+
+test("a timer that ends in time is never late, however long the wait was", async () => {
+  const { clock, observedPods, loop, addPod } = createTestLoop();
+  const uid = addPod("web");
+  observedPods.set(uid, { images: present });
+  loop.wake(uid);
+  await clock.advance(300_000);
+  expect(loop.longestDelayMs()).toBe(0);
+});
+
 test("an exit known only from an event is reported at once, and acted on when the runtime's status shows it", async () => {
   const reports: string[] = [];
   const { clock, observedPods, loop, addPod, takeLog } = createTestLoop({

@@ -5,6 +5,7 @@ import { clearOutageFailures, clearReferenceFailures } from "../decide/pod/memor
 import type { PodSettings } from "../decide/settings.ts";
 import type { SyncPorts } from "./ports.ts";
 import { createStartLimiter } from "./start-limiter.ts";
+import { longestSyncDelayMs } from "./sync-delay.ts";
 import {
   abortBackground,
   cancelOutdatedCalls,
@@ -39,6 +40,8 @@ export interface Loop {
    * because of it. `key` is its `referenceKey` or `tokenKey`.
    */
   onReferenceChanged(uid: PodUid, key: string): void;
+  /** How long the longest sync has been running, or the most overdue one has been due; milliseconds, 0 if none is. */
+  longestDelayMs(): number;
   /** Resolves when no sync and no background call is under way. */
   settled(): Promise<void>;
   /** Starts no further sync and no further call; resolves when the calls under way have ended. */
@@ -76,11 +79,7 @@ export function createLoop({ clock, ports, settings, startSlots }: LoopOptions):
     if (isStopping) return Promise.resolve();
     const pod = pods.get(uid) ?? createPodWorker(uid);
     pods.set(uid, pod);
-    const startedMs = clock.monotonicMs();
-    const synced = syncPod(state, pod);
-    // Beside the next sync: it does not wait for those that only measure.
-    void synced.then(() => notify.onSynced(uid, { startedMs, endedMs: clock.monotonicMs() }));
-    return synced;
+    return syncMeasured(state, pod);
   }
 
   function removeWorker(pod: PodWorker): void {
@@ -116,6 +115,8 @@ export function createLoop({ clock, ports, settings, startSlots }: LoopOptions):
   const backgroundCalls = () =>
     [...pods.values()].flatMap(({ background }) => [...background.values()].map(({ done }) => done));
 
+  const longestDelayMs = () => longestSyncDelayMs(pods.values(), clock.monotonicMs());
+
   async function settled(): Promise<void> {
     await syncs.settled();
     for (let calls = backgroundCalls(); calls.length > 0; calls = backgroundCalls()) {
@@ -135,5 +136,18 @@ export function createLoop({ clock, ports, settings, startSlots }: LoopOptions):
     for (const uid of pods.keys()) state.starts.release(uid);
   }
 
-  return { wake, cancelOutdated, retryAfterOutage, onReferenceChanged, settled, stop };
+  return { wake, cancelOutdated, retryAfterOutage, onReferenceChanged, longestDelayMs, settled, stop };
+}
+
+/** One sync, with the times at which it begins and ends. */
+function syncMeasured(state: LoopState, pod: PodWorker): Promise<void> {
+  const { clock, notify } = state;
+  const startedMs = clock.monotonicMs();
+  pod.syncStartedMs = startedMs;
+  const synced = syncPod(state, pod).finally(() => {
+    pod.syncStartedMs = undefined;
+  });
+  // Beside the next sync: it does not wait for those that only measure.
+  void synced.then(() => notify.onSynced(pod.uid, { startedMs, endedMs: clock.monotonicMs() }));
+  return synced;
 }

@@ -21,6 +21,7 @@ import type { PodSettings } from "../decide/settings.ts";
 import { unobservedStatus } from "../decide/status/status.ts";
 import type { ActionCall, SyncPorts } from "./ports.ts";
 import { STUCK_AFTER_MS, type StartLimiter } from "./start-limiter.ts";
+import { type SyncTimer, setSyncTimer } from "./sync-delay.ts";
 import type { SyncSubscriber } from "./sync-subscriber.ts";
 
 /** What the syncs of all pods share. */
@@ -39,7 +40,7 @@ export interface LoopState {
 }
 
 /** The state that the loop keeps for one pod: its memory, its calls under way and its next due time. */
-export interface PodWorker {
+export interface PodWorker extends SyncTimer {
   readonly uid: PodUid;
   memory: PodMemory;
   /** The calls of the current sync. */
@@ -51,7 +52,6 @@ export interface PodWorker {
    * effect.
    */
   finishedBackgroundCalls: number;
-  cancelTimer: (() => void) | undefined;
   /** Whether the pod was ever observed successfully. */
   hasBeenObserved: boolean;
   /** When the first observation of this pod began, or, once it was observed, when one first failed; epoch milliseconds. */
@@ -89,6 +89,8 @@ export function createPodWorker(uid: PodUid): PodWorker {
     background: new Map(),
     finishedBackgroundCalls: 0,
     cancelTimer: undefined,
+    syncDueMs: undefined,
+    syncStartedMs: undefined,
     hasBeenObserved: false,
     observeFailingSince: undefined,
     syncFailures: 0,
@@ -249,11 +251,8 @@ function scheduleRetry(state: LoopState, pod: PodWorker): void {
   scheduleSync(state, pod, pod.retryAt);
 }
 
-/** Sets the only timer of the pod; a new due time replaces the old one. */
 function scheduleSync({ clock, wake, isStopping }: LoopState, pod: PodWorker, at: number | undefined): void {
-  pod.cancelTimer?.();
-  if (isStopping()) return;
-  pod.cancelTimer = at === undefined ? undefined : clock.wakeAt(at, () => wake(pod.uid));
+  setSyncTimer(clock, pod, isStopping() ? undefined : at, () => wake(pod.uid));
 }
 
 async function performActions(state: LoopState, input: SyncInput, decision: PodDecision): Promise<void> {

@@ -131,6 +131,8 @@ export interface Agent {
   invalidateImages(): void;
   /** Sets the gauges of the metrics that are about pods, for a page that is asked for. */
   setPodGauges(): void;
+  /** How long the longest sync of a pod has been running, or the most overdue one has been due; milliseconds. */
+  longestSyncDelayMs(): number;
   /** Resolves when no sync, no call and no write is under way. */
   settled(): Promise<void>;
 }
@@ -197,7 +199,14 @@ export function createAgent(options: AgentOptions): Agent {
 
   return {
     ...{ desired, podReports, nodeSummary, clusterSync, containerEnds, sourcesReady },
-    ...{ run, wakeAll, settled, invalidateImages: images.invalidate, setPodGauges: podMetrics.setGauges },
+    ...{
+      run,
+      wakeAll,
+      settled,
+      longestSyncDelayMs: loop.longestDelayMs,
+      invalidateImages: images.invalidate,
+      setPodGauges: podMetrics.setGauges,
+    },
   };
 }
 

@@ -6,6 +6,7 @@ import type { Config } from "../config/config.ts";
 import { LOCAL_SOCKET } from "../config/local-socket.ts";
 import type { VolumeStatsOptions } from "../observed/volumes/volume-stats.ts";
 import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
+import { createHealthChecks } from "../serve/api/endpoints/health-checks.ts";
 import { createHealthServer, type HealthServer } from "../serve/api/health-server.ts";
 import type { AgentCommandLine } from "../serve/local/agent-command-line.ts";
 import { summarizeAgent } from "../serve/local/agent-status.ts";
@@ -60,11 +61,12 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
 /** Only warns if the port is in use: another agent may serve it on this machine. */
 async function serveHealthIfConfigured(
   { healthz }: Config,
-  { clock, log }: Pick<ServerAdapters, "clock" | "log">,
+  { agent, logControl, clock, log }: Pick<ServerAdapters, "agent" | "logControl" | "clock" | "log">,
 ): Promise<HealthServer | undefined> {
   if (healthz === undefined) return undefined;
   const { address, port } = healthz;
-  const server = createHealthServer({ clock, log });
+  const checks = createHealthChecks({ ...agent, ...logControl });
+  const server = createHealthServer({ checks, clock, log });
   try {
     await server.listen(port, address);
     return server;

@@ -100,6 +100,22 @@ test("a slow reader gets every line, and blocks the agent for a tenth of the tim
   expect(blockedMs).toBeLessThanOrEqual(1_000 + (fixture.nowMs - startedAt) / 10);
 });
 
+test("the output is blocked from the first line that waits until the reader has read", () => {
+  const { fixture, output, write, read } = createFixture(20);
+  write("0123456789;");
+  expect(output.blockedMs()).toBe(0);
+  for (const line of ["23456789;more", "one;"]) write(line);
+  const since = fixture.nowMs;
+  fixture.nowMs += 130_000;
+  write("two;");
+  expect(output.blockedMs()).toBe(fixture.nowMs - since);
+  const waitedAt = fixture.nowMs;
+  expect(read()).toBe("0123456789;23456789;");
+  expect(output.blockedMs()).toBe(0);
+  expect(fixture.nowMs).toBe(waitedAt);
+  expect(read()).toBe("more2 dropped;");
+});
+
 test("at the end of the process no line waits", () => {
   const { fixture, output, write } = createFixture(4);
   write("one;");

@@ -9,6 +9,8 @@ export interface LogOutput {
    * line. `droppedLine` makes the line that says how many were dropped, and precedes the next one.
    */
   write(line: string, droppedLine: (count: number) => string): void;
+  /** For how long, in milliseconds, lines have been waiting or dropped; 0 if none is. Tries to write them, and does not wait. */
+  blockedMs(): number;
   /** The process is about to end: from now on no line waits for the reader. */
   stopWaiting(): void;
 }
@@ -39,8 +41,10 @@ export function createLogOutput({ tryWrite, monotonicMs, sleepMs }: LogOutputOpt
   /** The rest of a line whose beginning was written. */
   let rest: Uint8Array = new Uint8Array();
   let dropped = 0;
-  /** The last line was not written. */
-  let isStalled = false;
+  /** The line that says how many were dropped. */
+  let formatDropped = (_count: number) => "";
+  /** The monotonic time since which a line was not written; undefined if the last one was. */
+  let stalledSinceMs: number | undefined;
   let isEnding = false;
   let waitLeftMs = MAX_WAIT_MS;
   let waitCountedAt = monotonicMs();
@@ -56,7 +60,7 @@ export function createLogOutput({ tryWrite, monotonicMs, sleepMs }: LogOutputOpt
 
   /** False if no time to wait is left. */
   function waitForReader(): boolean {
-    if (isStalled || isEnding || waitLeftMs <= 0) return false;
+    if (stalledSinceMs !== undefined || isEnding || waitLeftMs <= 0) return false;
     const startedAt = monotonicMs();
     sleepMs(RETRY_MS);
     waitLeftMs -= monotonicMs() - startedAt;
@@ -75,14 +79,31 @@ export function createLogOutput({ tryWrite, monotonicMs, sleepMs }: LogOutputOpt
     return isStarted;
   }
 
+  function writeDropped(): void {
+    if (dropped > 0 && writeLine(formatDropped(dropped))) dropped = 0;
+  }
+
+  function updateStalled(): void {
+    const isStalled = dropped > 0 || rest.length > 0;
+    stalledSinceMs = isStalled ? (stalledSinceMs ?? monotonicMs()) : undefined;
+  }
+
   return {
     write(line, droppedLine) {
       const now = monotonicMs();
       waitLeftMs = Math.min(MAX_WAIT_MS, waitLeftMs + (now - waitCountedAt) * WAIT_SHARE);
       waitCountedAt = now;
-      if (dropped > 0 && writeLine(droppedLine(dropped))) dropped = 0;
+      formatDropped = droppedLine;
+      writeDropped();
       if (dropped > 0 || !writeLine(line)) dropped += 1;
-      isStalled = dropped > 0 || rest.length > 0;
+      updateStalled();
+    },
+    blockedMs() {
+      if (stalledSinceMs === undefined) return 0;
+      writeDropped();
+      writeRest();
+      updateStalled();
+      return stalledSinceMs === undefined ? 0 : monotonicMs() - stalledSinceMs;
     },
     stopWaiting() {
       isEnding = true;

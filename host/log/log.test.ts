@@ -138,6 +138,21 @@ test("a level suppresses the levels below it", async () => {
   expect(lines.map((line) => line.trim().split(" ").at(-1))).toEqual(["warn", "error"]);
 });
 
+test("a new level holds for the log and for the children that it has", async () => {
+  const { log, lines } = await createFixture("json", "info");
+  const child = log.child({ pod: "shop/web" });
+  const debugLines = () => {
+    lines.length = 0;
+    for (const each of [log, child]) each.debug({}, "it happened");
+    return lines.length;
+  };
+  expect(debugLines()).toBe(0);
+  log.setLevel("debug");
+  expect(debugLines()).toBe(2);
+  log.setLevel("info");
+  expect(debugLines()).toBe(0);
+});
+
 test("dropped lines are counted in a line of the log's own format", async () => {
   for (const format of ["json", "text"] as const) {
     const lines: string[] = [];

@@ -14,10 +14,26 @@ export interface Log {
   child(fields: LogFields): Log;
 }
 
+/** A log whose level can change. */
+export interface RootLog extends Log {
+  /** Sets the level, also for the children that exist already. */
+  setLevel(level: LogLevel): void;
+}
+
+/** What the node's API sets and reads of the log. */
+export interface LogControl {
+  /** Sets the klog verbosity until the agent ends. */
+  setVerbosity(verbosity: number): void;
+  /** For how long, in milliseconds, lines have been waiting or dropped; 0 if none is. */
+  logBlockedMs(): number;
+}
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
 export interface LogOptions {
   /** `json` is one object per line, for machines; `text` is for people. */
   readonly format: "json" | "text";
-  readonly level: "debug" | "info" | "warn" | "error";
+  readonly level: LogLevel;
   /** Receives complete lines, newline included. */
   readonly write: LogOutput["write"];
 }
@@ -26,11 +42,33 @@ export interface LogOptions {
  * Creates a logger that writes each line synchronously, so that no line is lost in a crash. The printer of text is
  * loaded only for text.
  */
-export async function createLog({ format, level, write }: LogOptions): Promise<Log> {
-  if (format === "json") return createJsonLog(level, (line) => write(line, droppedLine));
+export async function createLog({ format, level, write }: LogOptions): Promise<RootLog> {
+  if (format === "json") return createRootLog(level, (line) => write(line, droppedLine));
   const { createTextFormat } = await import("./log-text.ts");
   const textOf = createTextFormat();
-  return createJsonLog(level, (line) => write(textOf(line), (count) => textOf(droppedLine(count))));
+  return createRootLog(level, (line) => write(textOf(line), (count) => textOf(droppedLine(count))));
+}
+
+const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
+
+/** A child of pino copies its parent's level when it is created, so that the level is compared here. */
+function createRootLog(level: LogLevel, write: (line: string) => void): RootLog {
+  let lowest = LEVELS.indexOf(level);
+  function withLevel(log: Log): Log {
+    const atLevel =
+      (at: LogLevel): Log[LogLevel] =>
+      (fields, message) => {
+        if (LEVELS.indexOf(at) >= lowest) log[at](fields, message);
+      };
+    const child: Log["child"] = (fields) => withLevel(log.child(fields));
+    return { debug: atLevel("debug"), info: atLevel("info"), warn: atLevel("warn"), error: atLevel("error"), child };
+  }
+  return {
+    ...withLevel(createJsonLog("debug", write)),
+    setLevel(next) {
+      lowest = LEVELS.indexOf(next);
+    },
+  };
 }
 
 function droppedLine(count: number): string {
@@ -45,7 +83,7 @@ function droppedLine(count: number): string {
   return text;
 }
 
-function createJsonLog(level: LogOptions["level"], write: (line: string) => void): Log {
+function createJsonLog(level: LogLevel, write: (line: string) => void): Log {
   const options: pino.LoggerOptions = {
     level,
     base: null,

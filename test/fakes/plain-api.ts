@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { createResponse } from "../../agent/serve/api/api-response.ts";
+import { readBody } from "../../agent/serve/api/request-body.ts";
 import { dispatchRequest } from "../../agent/serve/api/request-dispatch.ts";
 import type { Route } from "../../agent/serve/api/route.ts";
 import { createRouteTable } from "../../agent/serve/api/route-table.ts";
@@ -8,7 +9,7 @@ import type { ApiAnswer } from "./api-client.ts";
 
 export interface PlainApi {
   get(path: string): Promise<ApiAnswer>;
-  send(method: string, path: string, headers?: Readonly<Record<string, string>>): Promise<ApiAnswer>;
+  send(method: string, path: string, headers?: Readonly<Record<string, string>>, body?: string): Promise<ApiAnswer>;
   stop(): Promise<void>;
 }
 
@@ -26,7 +27,7 @@ export async function createPlainApi(routes: readonly Route[], log: Log): Promis
       headers: incoming.headers,
       socket: { authorized: false, getPeerCertificate: () => ({}) as never },
       signal: gone.signal,
-      body: async () => Buffer.alloc(0),
+      body: (limitBytes: number) => readBody(incoming, limitBytes),
       upgrade: undefined,
     };
     void dispatchRequest(deps, received, response);
@@ -35,7 +36,7 @@ export async function createPlainApi(routes: readonly Route[], log: Log): Promis
   const address = server.address();
   const port = typeof address === "object" ? address?.port : undefined;
 
-  const send: PlainApi["send"] = (method, path, headers = {}) =>
+  const send: PlainApi["send"] = (method, path, headers = {}, body = "") =>
     new Promise((resolve, reject) => {
       const sent = request({ host: "127.0.0.1", port, method, path, headers, agent: false }, (response) => {
         const chunks: Buffer[] = [];
@@ -47,7 +48,7 @@ export async function createPlainApi(routes: readonly Route[], log: Log): Promis
         });
       });
       sent.on("error", reject);
-      sent.end();
+      sent.end(body);
     });
   return {
     send,

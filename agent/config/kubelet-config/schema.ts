@@ -321,10 +321,7 @@ export const schema = {
     must: "a quantity greater than zero, such as 1Gi",
   }),
   enableProfilingHandler: implemented("*bool", { default: true }),
-  enableDebugFlagsHandler: notImplemented("*bool", "the verbosity of the log is set at the start", {
-    default: true,
-    ...implementedWhenFalse,
-  }),
+  enableDebugFlagsHandler: implemented("*bool", { default: true }),
   seccompDefault: implemented("*bool", { default: false }),
   memoryThrottlingFactor: implemented("*float64", {
     default: 0.9,

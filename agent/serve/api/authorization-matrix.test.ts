@@ -32,6 +32,7 @@ const endpoints: readonly (readonly [path: string, pattern: string, rights: read
   ["/containerLogs/a/b/c", "/containerLogs/{namespace}/{pod}/{container}", ["get.proxy"]],
   ["/checkpoint/a/b/c", "/checkpoint/{namespace}/{pod}/{container}", ["get.checkpoint"]],
   ["/debug/pprof/profile", "/debug/pprof/profile", ["get.proxy"]],
+  ["/debug/flags/v", "/debug/flags/v", ["get.proxy"]],
   ["/debug/pprof/heap", "/debug/pprof/heap", ["create.proxy"]],
   ["/run/a/b/c", "/run/{namespace}/{pod}/{container}", ["create.proxy"]],
   ["/exec/a/b/c", "/exec/{namespace}/{pod}/{container}", ["create.proxy"]],

@@ -3,17 +3,18 @@ import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
 import { createResponse } from "./api-response.ts";
 import { createConnections } from "./connections.ts";
-import { createHealthRoutes } from "./endpoints/health.ts";
+import { createHealthRoutes, type HealthCheck } from "./endpoints/health.ts";
 import { listenOn } from "./listen.ts";
 import { dispatchRequest } from "./request-dispatch.ts";
 import { createRouteTable } from "./route-table.ts";
 
 export interface HealthServerOptions {
+  readonly checks: readonly HealthCheck[];
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** The plain server of `healthzPort`. It answers whether the agent responds, and nothing else. */
+/** The plain server of `healthzPort`. It answers whether the agent is healthy, and nothing else. */
 export interface HealthServer {
   /** Resolves with the port. Rejects if the address cannot be listened on. */
   listen(port: number, address: string): Promise<number>;
@@ -24,8 +25,8 @@ export interface HealthServer {
 const LIMITS = { maxConnections: 64, firstRequestTimeoutMs: 10_000, idleTimeoutMs: 30_000 };
 const ANYONE = { username: "system:anonymous", groups: ["system:unauthenticated"] };
 
-export function createHealthServer({ clock, log }: HealthServerOptions): HealthServer {
-  const routes = createRouteTable(createHealthRoutes([{ name: "ping", check() {} }]));
+export function createHealthServer({ checks, clock, log }: HealthServerOptions): HealthServer {
+  const routes = createRouteTable(createHealthRoutes(checks));
   const deps = { routes, admit: async () => ANYONE, log };
   const connections = createConnections(LIMITS, clock);
   const server = createServer();

@@ -2,7 +2,7 @@ import type { CriRuntime } from "../../../cri/client.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import { openServed } from "../../../host/fs/served-folder.ts";
-import type { Log } from "../../../host/log/log.ts";
+import type { Log, LogControl } from "../../../host/log/log.ts";
 import type { Machine } from "../../../host/machine.ts";
 import { createProfiler } from "../../../host/profiler.ts";
 import { streamProgram } from "../../../host/program-output.ts";
@@ -10,8 +10,10 @@ import { kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ApiConfig, Config } from "../../config/config.ts";
 import { createCheckpointRoutes } from "../../serve/api/endpoints/checkpoint.ts";
 import { createConfigRoutes } from "../../serve/api/endpoints/configz.ts";
+import { createDebugFlagRoutes } from "../../serve/api/endpoints/debug-flags.ts";
 import { createDisabledRoutes } from "../../serve/api/endpoints/disabled.ts";
 import { createHealthRoutes } from "../../serve/api/endpoints/health.ts";
+import { createHealthChecks } from "../../serve/api/endpoints/health-checks.ts";
 import { createNodeLogRoutes } from "../../serve/api/endpoints/node-logs.ts";
 import { createPodRoutes, createRunningPodRoutes } from "../../serve/api/endpoints/pods.ts";
 import { createProfilingRoutes } from "../../serve/api/endpoints/profiling.ts";
@@ -48,14 +50,18 @@ export interface ApiRouteDeps {
   readonly root: Files;
   readonly clock: Clock;
   readonly log: Log;
+  readonly logControl: LogControl;
 }
 
-/** All endpoints of the node's API. Those of `enableDebuggingHandlers` are off together, as in the kubelet. */
+/**
+ * All endpoints of the node's API. Those of `enableDebuggingHandlers` are off together; checkpoint, configz, statusz and flagz
+ * are among them. Rule: NewServer and InstallAuthRequiredHandlers in pkg/kubelet/server/server.go.
+ */
 export function createApiRoutes(deps: ApiRouteDeps): readonly Route[] {
   const { api, agent, runtime } = deps;
   const pods = createPodLookup(agent);
   const always = [
-    ...createHealthRoutes(HEALTH_CHECKS),
+    ...createHealthRoutes(createHealthChecks({ ...agent, ...deps.logControl })),
     ...createPodRoutes(pods),
     ...createMetricsRoutes(createMetricsPages(deps)),
     ...createStatsRoutes(createStatsPages(deps)),
@@ -88,6 +94,9 @@ function createDebuggingRoutes(deps: ApiRouteDeps, pods: PodLookup): readonly Ro
     ...(enables.profiling
       ? createProfilingRoutes(createProfiler(clock))
       : createDisabledRoutes(["/debug/pprof/{path...}"], "profiling endpoint is disabled.")),
+    ...(enables.debugFlags
+      ? createDebugFlagRoutes(deps.logControl)
+      : createDisabledRoutes(["/debug/flags/v"], "flags endpoint is disabled.")),
   ];
 }
 
@@ -109,9 +118,3 @@ const DEBUGGING = [
   "/debug/pprof/{path...}",
   "/logs/{path...}",
 ];
-
-/**
- * The kubelet's checks. An agent that answers them is healthy: its sync loop has no period that it could miss, it runs when
- * something changes; and no line of the log waits for longer than the log allows.
- */
-const HEALTH_CHECKS = ["ping", "log", "syncloop"].map((name) => ({ name, check() {} }));

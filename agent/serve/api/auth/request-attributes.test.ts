@@ -43,6 +43,11 @@ test.each([
   expect(requestAttributesOf(method, "/pods").verb).toBe(verb);
 });
 
+test("the log's verbosity is set with the right to update nodes/proxy", () => {
+  const path = "/debug/flags/v";
+  expect(requestAttributesOf("PUT", path)).toEqual({ verb: "update", subresources: ["proxy"], path });
+});
+
 test.each(["/exec/a/b/c", "/attach/a/b/c", "/run/a/b/c", "/portForward/a/b", "/exec", "/debug/pprof/heap"])(
   "%s needs the verb create whatever the method, since it changes what runs or shows what is in memory",
   (path) => {

@@ -12,9 +12,12 @@ const SYMLINK_CODE = "ESYMLINK";
 /** Each level holds a file descriptor. */
 const MAX_DEPTH = 64;
 
-/** How symlinks in the path are treated. */
 interface OpenInRootOptions {
-  readonly symlinks: "follow" | "refuse";
+  /**
+   * How symlinks in the path are treated. `follow`: the folder is the root of absolute targets. `followHostPaths`: an absolute
+   * target that begins with the folder's own path is a path of the machine, and continues in the folder.
+   */
+  readonly symlinks: "follow" | "followHostPaths" | "refuse";
 }
 
 /**
@@ -47,7 +50,9 @@ export async function openInRoot(root: string, path: string, { symlinks }: OpenI
       if (++symlinkCount > MAX_SYMLINKS) throw codeError("ELOOP");
       const target = await readlink(procPath);
       if (target.startsWith("/")) for (const each of openParents.splice(1)) await each.close();
-      names.push(...partsOf(target).toReversed());
+      const followed = partsOf(target);
+      if (symlinks === "followHostPaths" && target.startsWith("/")) removePrefix(followed, partsOf(root));
+      names.push(...followed.toReversed());
     }
     return openParents.pop() as FileHandle;
   } finally {
@@ -62,6 +67,11 @@ async function isLink(found: FileHandle): Promise<boolean> {
     await found.close();
     throw error;
   }
+}
+
+/** Removes the names of the root from the beginning of a path that has all of them. */
+function removePrefix(path: string[], root: readonly string[]): void {
+  if (root.every((name, index) => path[index] === name)) path.splice(0, root.length);
 }
 
 const partsOf = (path: string) => path.split("/").filter((name) => name !== "" && name !== ".");

@@ -18,10 +18,10 @@ const BLOCK_BYTES = 64 << 10;
 
 /**
  * Opens a file or a folder below a folder in which other programs may create symlinks, such as pods in `/var/log`: none leads
- * out of it. Undefined for a FIFO, a device or a socket, which are not opened. Rejects with the kernel's codes.
+ * out of it. An absolute one with the folder's own path, such as those in `/var/log/containers`, is followed inside it. Undefined for a FIFO, a device or a socket, which are not opened. Rejects with the kernel's codes.
  */
 export async function openServed(root: string, path: string): Promise<ServedEntry | undefined> {
-  const found = await openInRoot(root, path, { symlinks: "follow" });
+  const found = await openInRoot(root, path, { symlinks: "followHostPaths" });
   try {
     const stat = await found.stat();
     const fdPath = `/proc/self/fd/${found.fd}`;

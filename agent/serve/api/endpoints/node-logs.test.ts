@@ -96,6 +96,32 @@ test("no symlink, no .. and no file of another kind leads out of the folder of l
   expect([query.status, query.text.includes("root:x")]).toEqual([404, false]);
 });
 
+test("an absolute link with the path of the folder of logs is followed inside it, and leads nowhere else", async () => {
+  const log = join(folder, "log");
+  await mkdir(join(log, "containers"));
+  await writeFile(join(log, "pods", "shop", "0.log"), "of a container\n");
+  const link = (name: string, target: string) => symlink(target, join(log, "containers", name));
+  await link("web.log", join(log, "pods", "shop", "0.log"));
+  await link("again.log", `${log}//containers/./web.log`);
+  await link("pods", join(log, "pods"));
+  await link("whole", log);
+  await link("up.log", `${log}/../secret`);
+  await link("far.log", `${log}/${"../".repeat(20)}${folder.slice(1)}/secret`);
+  await link("beside.log", `${log}x/secret`);
+  await link("through.log", `${log}/containers/out`);
+  await link("out", join(folder, "secret"));
+  await link("loop.log", join(log, "containers", "pool.log"));
+  await link("pool.log", join(log, "containers", "loop.log"));
+  await mkdir(`${log}x`);
+  await writeFile(`${log}x/secret`, "root:x");
+  for (const path of ["web.log", "again.log", "pods/shop/0.log", "whole/pods/shop/0.log", "whole/containers/web.log"])
+    expect([path, (await api.get(`/logs/containers/${path}`)).text]).toEqual([path, "of a container\n"]);
+  for (const path of ["up.log", "far.log", "beside.log", "through.log", "out", "loop.log", "whole/%2e%2e/%2e%2e/secret"]) {
+    const answer = await api.get(`/logs/containers/${path}`);
+    expect([path, answer.status, answer.text.includes("root:x")]).toEqual([path, 404, false]);
+  }
+});
+
 test("each request closes what it has opened", async () => {
   const openFiles = async () => (await readdir("/proc/self/fd")).length;
   await api.get("/logs/syslog");

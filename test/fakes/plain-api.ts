@@ -27,6 +27,7 @@ export async function createPlainApi(routes: readonly Route[], log: Log): Promis
       headers: incoming.headers,
       socket: { authorized: false, getPeerCertificate: () => ({}) as never },
       signal: gone.signal,
+      onAuthenticated: () => {},
       body: (limitBytes: number) => readBody(incoming, limitBytes),
       upgrade: undefined,
     };

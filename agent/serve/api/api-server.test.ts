@@ -86,7 +86,7 @@ beforeEach(async () => {
     }),
     authorizer: alwaysAllow,
     tls: { cert: serving.cert, key: serving.key, ca: clientCA.cert },
-    limits: { maxConnections: 20, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
+    limits: { maxConnections: 20, maxUnauthenticated: 20, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
     clock: createClock(),
     log,
   });
@@ -162,6 +162,14 @@ test.each([
   const [head, text] = (await readToEnd(socket)).split("\r\n\r\n");
   expect([head?.split("\r\n")[0], text]).toEqual([line, body]);
   expect(head?.toLowerCase()).toContain("connection: close");
+});
+
+test("a client that ends its connection after such an upgrade aborts its request", async () => {
+  aborted.length = 0;
+  const socket = await client.openSocket(upgrade("/stats/endless", "h2c").replace("POST", "GET"));
+  await new Promise((resolve) => socket.once("data", resolve));
+  socket.end(Buffer.alloc(1 << 20));
+  while (aborted.length === 0) await Bun.sleep(5);
 });
 
 test("an upgrade of an endpoint that has none is an ordinary request", async () => {

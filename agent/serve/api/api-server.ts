@@ -4,6 +4,7 @@ import type { Duplex } from "node:stream";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
+import { limitRest, withWriteTimeout } from "./answer-timeouts.ts";
 import { createResponse, createUpgradeResponse, type TrackedResponse } from "./api-response.ts";
 import { createAdmitRequest } from "./auth/admit-request.ts";
 import type { Authenticator } from "./auth/authenticator.ts";
@@ -83,7 +84,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     upgrade: ReceivedRequest["upgrade"],
     ended: Ended,
   ): void => {
-    serveRequest({ ...deps, connections }, incoming, response, upgrade, ended).catch((err: unknown) => {
+    serveRequest({ ...deps, connections, clock }, incoming, response, upgrade, ended).catch((err: unknown) => {
       // A session that is gone when its request arrives has no connection any more.
       log.debug({ err }, "a request to the node's API has ended before it was read");
       response.abort();
@@ -125,11 +126,12 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 
 interface ServeDeps extends RequestDispatchDeps {
   readonly connections: Connections;
+  readonly clock: Clock;
 }
 
 /** Rejects only if the request has no connection any more. */
 async function serveRequest(
-  { connections, ...deps }: ServeDeps,
+  { connections, clock, ...deps }: ServeDeps,
   incoming: Incoming,
   response: TrackedResponse,
   upgrade: ReceivedRequest["upgrade"],
@@ -140,6 +142,7 @@ async function serveRequest(
   const channel = channelOf(incoming);
   const release = connections.onRequest(channel, () => abort.abort());
   ended(() => abort.abort());
+  let isAuthenticated = false;
   const request: ReceivedRequest = {
     method: incoming.method ?? "",
     target: incoming.url ?? "",
@@ -147,11 +150,19 @@ async function serveRequest(
     // Its certificate was verified with an earlier client CA.
     socket: connections.isDraining(channel) ? withoutTrust(socket) : socket,
     signal: abort.signal,
+    onAuthenticated() {
+      isAuthenticated = true;
+      connections.onAuthenticated(channel);
+    },
     body: (limitBytes) => readBody(incoming, limitBytes),
     upgrade,
   };
-  await dispatchRequest(deps, request, response);
-  ended(release);
+  await dispatchRequest(deps, request, withWriteTimeout(response, clock));
+  const cancel = limitRest(response, isAuthenticated, clock);
+  ended(() => {
+    cancel();
+    release();
+  });
 }
 
 function withoutTrust(socket: TLSSocket): ReceivedRequest["socket"] {

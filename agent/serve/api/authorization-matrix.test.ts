@@ -93,7 +93,7 @@ beforeAll(async () => {
       clock,
     }),
     tls: { ...serving, ca: [clientCA.cert] },
-    limits: { maxConnections: 100, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
+    limits: { maxConnections: 100, maxUnauthenticated: 100, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
     clock,
     log: new FakeLog(),
   });

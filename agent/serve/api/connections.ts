@@ -4,8 +4,16 @@ import type { TLSSocket } from "node:tls";
 import type { Clock } from "../../../host/clock.ts";
 
 export interface ConnectionLimits {
-  /** More connections than that are closed at once. */
+  /**
+   * When one more connects, the oldest connection that no client has authenticated on is closed, one without a request
+   * first; then the oldest without a request; without any of these the new one.
+   */
   readonly maxConnections: number;
+  /**
+   * When one more connects, the oldest that no client has authenticated on is closed, as above. It limits what clients
+   * without rights can make the parsers of HTTP keep.
+   */
+  readonly maxUnauthenticated: number;
   /** A connection is closed if its first request, with all headers, has not arrived after that time. */
   readonly firstRequestTimeoutMs: number;
   /** A connection without a request is closed that long after its last one. */
@@ -24,6 +32,8 @@ export interface Connections {
    * if all connections are destroyed.
    */
   onRequest(channel: Channel, abort: () => void): () => void;
+  /** A request on the connection has been authenticated. */
+  onAuthenticated(channel: Channel): void;
   /** Ends every connection when it has no request left. A session of HTTP/2 takes no further request from now on. */
   drain(): void;
   /** Whether the connection is to end since the last `drain`. */
@@ -44,8 +54,10 @@ interface Connection {
 const KEEP_ALIVE_MS = 15_000;
 
 export function createConnections(limits: ConnectionLimits, clock: Clock): Connections {
-  const { maxConnections, firstRequestTimeoutMs, idleTimeoutMs } = limits;
+  const { maxConnections, maxUnauthenticated, firstRequestTimeoutMs, idleTimeoutMs } = limits;
   const open = new Map<Channel, Connection>();
+  /** In the order of their connecting, as `open`. */
+  const unauthenticated = new Set<Channel>();
   const aborts = new Set<() => void>();
 
   function track(channel: Channel): Connection {
@@ -53,6 +65,7 @@ export function createConnections(limits: ConnectionLimits, clock: Clock): Conne
     if (known !== undefined) return known;
     const connection: Connection = { requests: 0, isDraining: false, cancelTimeout: () => {} };
     open.set(channel, connection);
+    unauthenticated.add(channel);
     channel.once("close", () => forget(channel));
     waitForRequest(channel, connection, firstRequestTimeoutMs);
     return connection;
@@ -61,6 +74,7 @@ export function createConnections(limits: ConnectionLimits, clock: Clock): Conne
   function forget(channel: Channel): void {
     open.get(channel)?.cancelTimeout();
     open.delete(channel);
+    unauthenticated.delete(channel);
   }
 
   function waitForRequest(channel: Channel, connection: Connection, timeoutMs: number): void {
@@ -68,21 +82,35 @@ export function createConnections(limits: ConnectionLimits, clock: Clock): Conne
     connection.cancelTimeout = clock.wakeAt(clock.now() + timeoutMs, () => close(channel));
   }
 
-  function admit(channel: Channel): void {
-    if (open.size >= maxConnections) channel.destroy();
-    else track(channel);
+  function firstIdle(channels: Iterable<Channel>): Channel | undefined {
+    for (const channel of channels) if (open.get(channel)?.requests === 0) return channel;
+    return undefined;
+  }
+
+  /** Closes a connection if there are too many for one more. False if none may be closed for it. */
+  function makeRoom(): boolean {
+    if (open.size < maxConnections && unauthenticated.size < maxUnauthenticated) return true;
+    const [oldest] = unauthenticated;
+    const closed = firstIdle(unauthenticated) ?? oldest ?? firstIdle(open.keys());
+    if (closed === undefined) return false;
+    forget(closed);
+    closed.destroy();
+    return true;
   }
 
   return {
     onConnection(socket) {
       // A session of HTTP/2 gives its connection no such option later.
       socket.setKeepAlive(true, KEEP_ALIVE_MS);
-      admit(socket);
+      if (makeRoom()) track(socket);
+      else socket.destroy();
     },
     onHandshake(socket) {
       if (socket.alpnProtocol === "h2") forget(socket);
     },
-    onSession: admit,
+    // It takes the place of its connection.
+    onSession: track,
+    onAuthenticated: (channel) => void unauthenticated.delete(channel),
     onRequest(channel, abort) {
       const connection = track(channel);
       connection.requests++;

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { connect, type Socket } from "node:net";
 import { createClock } from "../../../host/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { createHealthChecks } from "./endpoints/health-checks.ts";
@@ -52,6 +53,25 @@ test.each([
   expect([answer.status, await answer.text()]).toEqual([isHealthy ? 200 : 500, text]);
   const each = await Promise.all(["log", "syncloop"].map((name) => fetch(`${url}/healthz/${name}`)));
   expect(await Promise.all(each.map((part) => part.text()))).toEqual(texts);
+});
+
+test("clients that hold all connections with half a request do not keep health checks from their answer", async () => {
+  const sockets = await Promise.all(
+    Array.from(
+      { length: 64 },
+      () =>
+        new Promise<Socket>((resolve) => {
+          const socket = connect(Number(new URL(url).port), "127.0.0.1", () =>
+            socket.write("GET /healthz HTTP/1.1\r\n", () => resolve(socket)),
+          );
+          socket.on("error", () => {
+            // The server closes the oldest.
+          });
+        }),
+    ),
+  );
+  expect(await (await fetch(`${url}/healthz`)).text()).toBe("ok");
+  for (const socket of sockets) socket.destroy();
 });
 
 test("a port that is in use is an error", async () => {

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
+import { withWriteTimeout } from "./answer-timeouts.ts";
 import { createResponse } from "./api-response.ts";
 import { createConnections } from "./connections.ts";
 import { createHealthRoutes, type HealthCheck } from "./endpoints/health.ts";
@@ -22,7 +23,7 @@ export interface HealthServer {
 }
 
 /** Health checks are short, and few programs ask. */
-const LIMITS = { maxConnections: 64, firstRequestTimeoutMs: 10_000, idleTimeoutMs: 30_000 };
+const LIMITS = { maxConnections: 64, maxUnauthenticated: 64, firstRequestTimeoutMs: 10_000, idleTimeoutMs: 30_000 };
 const ANYONE = { username: "system:anonymous", groups: ["system:unauthenticated"] };
 
 export function createHealthServer({ checks, clock, log }: HealthServerOptions): HealthServer {
@@ -48,11 +49,12 @@ export function createHealthServer({ checks, clock, log }: HealthServerOptions):
       headers: incoming.headers,
       socket: withoutCertificate,
       signal: gone.signal,
+      onAuthenticated: () => {},
       body: async () => Buffer.alloc(0),
       upgrade: undefined,
     };
     const response = createResponse(outgoing, incoming.method === "HEAD", () => outgoing.destroy());
-    dispatchRequest(deps, request, response).catch((err: unknown) => {
+    dispatchRequest(deps, request, withWriteTimeout(response, clock)).catch((err: unknown) => {
       log.error({ err }, "a health check cannot be answered");
       response.abort();
     });

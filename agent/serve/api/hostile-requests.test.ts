@@ -46,7 +46,7 @@ beforeAll(async () => {
     authenticator: { authenticate: async () => ({ username: "anyone", groups: [] }) },
     authorizer: alwaysAllow,
     tls: serving,
-    limits: { maxConnections: 500, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
+    limits: { maxConnections: 500, maxUnauthenticated: 500, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
     clock: createClock(),
     log,
   });

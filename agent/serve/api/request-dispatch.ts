@@ -19,6 +19,8 @@ export interface ReceivedRequest {
   readonly headers: IncomingHttpHeaders;
   readonly socket: RequestCredentials["socket"];
   readonly signal: AbortSignal;
+  /** Called when the sender is known, and may do what the request asks. */
+  readonly onAuthenticated: () => void;
   readonly body: ApiRequest["body"];
   /** Undefined for a request that asks for no other protocol. */
   readonly upgrade: ReceivedUpgrade | undefined;
@@ -79,6 +81,7 @@ async function answer(
   if (match.kind === "redirect") return sendRedirect(response, method, match.location);
   const credentials = { ...credentialHeaders(headers), socket, signal };
   const user = await admit({ method, path: target.path, credentials });
+  if (!user.groups.includes("system:unauthenticated")) request.onAuthenticated();
   if (match.kind === "not found") return sendText(response, 404, "404: Page Not Found");
   if (match.kind === "method not allowed")
     return sendText(response, 405, "405: Method Not Allowed", { allow: match.allow.join(", ") });
@@ -113,8 +116,15 @@ async function callRoute(
     await route.upgrade({ ...common, ...upgrade, rawHeaders });
     return;
   }
+  if (upgrade !== undefined) discardInput(upgrade.socket);
   await route.handle({ ...common, body }, response);
   if (!response.isEnded()) response.end();
+}
+
+/** Only a connection that is read notices that its client goes away. */
+function discardInput(socket: Duplex): void {
+  socket.once("end", () => socket.destroy());
+  socket.resume();
 }
 
 /** No endpoint needs the credentials once the user is known, and none may forward them to the runtime. */

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { createApiClient, readToEnd } from "../../../test/fakes/api-client.ts";
@@ -19,6 +20,7 @@ let clock: FakeClock;
 let server: ApiServer;
 let client: ReturnType<typeof createApiClient>;
 let running: number;
+let chunks = 0;
 const routes: readonly Route[] = [
   { pattern: "/healthz", methods: "all", handle: async (_request, response) => response.end("ok") },
   {
@@ -38,6 +40,21 @@ const routes: readonly Route[] = [
     pattern: "/user",
     methods: ["GET"],
     handle: async ({ user }, response) => response.end(user.username),
+  },
+  {
+    pattern: "/stats/long",
+    methods: ["GET"],
+    async handle(_request, response) {
+      running++;
+      try {
+        for (;;) {
+          await response.write(Buffer.alloc(1 << 20));
+          chunks++;
+        }
+      } finally {
+        running--;
+      }
+    },
   },
   {
     pattern: "/stats/follows",
@@ -62,10 +79,18 @@ beforeEach(async () => {
   clock = new FakeClock();
   server = createApiServer({
     routes,
-    authenticator: { authenticate: async ({ socket }) => ({ username: String(socket.authorized), groups: [] }) },
+    authenticator: {
+      authenticate: async ({ socket, authorization }) =>
+        authorization === undefined ? { username: String(socket.authorized), groups: [] } : undefined,
+    },
     authorizer: alwaysAllow,
     tls: { ...serving, ca: [clientCA.cert] },
-    limits: { maxConnections: MAX_CONNECTIONS, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
+    limits: {
+      maxConnections: MAX_CONNECTIONS,
+      maxUnauthenticated: MAX_CONNECTIONS,
+      firstRequestTimeoutMs: 30_000,
+      idleTimeoutMs: 90_000,
+    },
     clock,
     log: new FakeLog(),
   });
@@ -74,6 +99,7 @@ beforeEach(async () => {
 });
 afterEach(() => server.stop());
 
+const waits = "GET /stats/waits HTTP/1.1\r\nHost: node\r\n\r\n";
 const headers = "GET /healthz HTTP/1.1\r\nHost: node\r\n";
 const closed = (socket: TLSSocket) => new Promise<void>((resolve) => socket.once("close", () => resolve()));
 const nextData = (socket: TLSSocket) => new Promise<void>((resolve) => socket.once("data", () => resolve()));
@@ -119,12 +145,24 @@ test("a request may take as long as it needs", async () => {
   while (running > 0) await Bun.sleep(5);
 });
 
-test("more connections than allowed are closed at once, and those that there are go on", async () => {
+test("when there are too many connections, the oldest without an authenticated request is closed for a new one", async () => {
   const sockets: TLSSocket[] = [];
-  for (let i = 0; i < MAX_CONNECTIONS; i++) sockets.push(await client.openSocket(headers));
+  for (let i = 0; i < MAX_CONNECTIONS; i++) sockets.push(await client.openSocket(i === 0 ? waits : headers));
+  const [busy, oldest, ...others] = sockets as [TLSSocket, TLSSocket, ...TLSSocket[]];
+  if (running === 0) await nextData(busy);
+  const ended = closed(oldest);
+  expect((await client.get("/healthz")).text).toBe("ok");
+  await ended;
+  expect([running, ...others.map(({ destroyed }) => destroyed)]).toEqual([1, ...others.map(() => false)]);
+  for (const socket of sockets) socket.destroy();
+});
+
+test("when authenticated requests need all connections, a new one is closed", async () => {
+  const sockets: TLSSocket[] = [];
+  for (let i = 0; i < MAX_CONNECTIONS; i++) sockets.push(await client.openSocket(waits));
+  while (running < MAX_CONNECTIONS) await Bun.sleep(5);
   await expect(client.get("/healthz")).rejects.toThrow();
-  sockets[0]?.write("\r\n");
-  await nextData(sockets[0] as TLSSocket);
+  expect(running).toBe(MAX_CONNECTIONS);
   for (const socket of sockets) socket.destroy();
   const isServed = async () =>
     await client.get("/healthz").then(
@@ -132,6 +170,44 @@ test("more connections than allowed are closed at once, and those that there are
       () => false,
     );
   while (!(await isServed())) await Bun.sleep(5);
+});
+
+test("a refusal that its client does not read is reset after half a minute", async () => {
+  const session = connectHttp2(`https://127.0.0.1:${client.port}`, {
+    rejectUnauthorized: false,
+    settings: { initialWindowSize: 0 },
+  });
+  const stream = session.request({ ":path": "/stats/waits", authorization: "Bearer bad" });
+  stream.on("error", () => {});
+  const reset = new Promise<void>((resolve) => stream.once("close", () => resolve()));
+  await new Promise<void>((resolve) => stream.once("response", () => resolve()));
+  await clock.advance(29_000);
+  expect(stream.closed).toBe(false);
+  await clock.advance(1_000);
+  await reset;
+  session.destroy();
+});
+
+test("an answer whose client reads nothing ends after five minutes, over HTTP/1.1 and HTTP/2", async () => {
+  const session = client.openSession();
+  const stream = session.request({ ":path": "/stats/long" });
+  stream.pause();
+  stream.on("error", () => {});
+  const socket = await client.openSocket("GET /stats/long HTTP/1.1\r\nHost: node\r\n\r\n");
+  socket.pause();
+  socket.on("error", () => {});
+  while (running < 2) await Bun.sleep(5);
+  let written = -1;
+  while (written !== chunks) {
+    written = chunks;
+    await Bun.sleep(50);
+  }
+  await clock.advance(4 * 60_000);
+  expect(running).toBe(2);
+  await clock.advance(61_000);
+  while (running > 0) await Bun.sleep(5);
+  socket.destroy();
+  session.destroy();
 });
 
 test.each([

@@ -32,7 +32,7 @@ export interface NodeApi {
 }
 
 /** The idle time is the kubelet's, which knows none of the others. */
-const LIMITS = { maxConnections: 2_048, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 };
+const LIMITS = { maxConnections: 2_048, maxUnauthenticated: 256, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 };
 
 /**
  * Serves the node's API. Undefined, with a warning, on a standalone node whose requests only an API server could authorize.

@@ -22,7 +22,7 @@ async function handshake(
     authenticator: { authenticate: async () => undefined },
     authorizer: alwaysAllow,
     tls: { ...settings, ...serving },
-    limits: { maxConnections: 10, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
+    limits: { maxConnections: 10, maxUnauthenticated: 10, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
     clock: new FakeClock(),
     log: new FakeLog(),
   });
@@ -81,7 +81,7 @@ test("a client that proves nothing sees no client CA where none is configured", 
     },
     authorizer: { isAllowed: async ({ user }) => user.username === "anyone" },
     tls: serving,
-    limits: { maxConnections: 10, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
+    limits: { maxConnections: 10, maxUnauthenticated: 10, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
     clock: new FakeClock(),
     log: new FakeLog(),
   });

@@ -1,6 +1,17 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
-import { appendFile, mkdir, mkdtemp, readdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import {
+  appendFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readlink,
+  rename,
+  rm,
+  symlink,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CriError } from "../../../cri/error.ts";
@@ -200,6 +211,19 @@ test("a follower gets new lines, and its answer ends with the container", async 
   expect(await follower.done).toEqual({ status: 200, text: "a\nb\nc\n" });
 });
 
+test("a follower gets each of many lines in a row without another one behind it", async () => {
+  await writeFile(current, line("a"));
+  const { request, endContainer } = createFixture();
+  const follower = request("follow=true");
+  const lines = Array.from({ length: 100 }, (_, count) => `line ${count}.`);
+  for (const text of lines) {
+    await appendFile(current, line(text));
+    await follower.received(text);
+  }
+  endContainer();
+  expect(await follower.done).toEqual({ status: 200, text: ["a", ...lines, ""].join("\n") });
+});
+
 test("a follower of a container that has ended gets its log", async () => {
   await writeFile(current, line("a"));
   const { read, endContainer } = createFixture();
@@ -275,8 +299,8 @@ test("a slow follower gets the files that were rotated and removed meanwhile", a
 /** Waits until this process has a file open. */
 async function hasOpenFile(path: string): Promise<boolean> {
   for (let attempt = 0; attempt < 500; attempt++) {
-    const found = execFileSync("ls", ["-l", `/proc/${process.pid}/fd`]).toString();
-    if (found.includes(`-> ${path}\n`)) return true;
+    const targets = (await readdir("/proc/self/fd")).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => "closed"));
+    if ((await Promise.all(targets)).includes(path)) return true;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   return false;
@@ -288,7 +312,8 @@ test("a log that is just being rotated is read when it is there again", async ()
     const client = request(query);
     // The runtime opens the new file some milliseconds after the rename.
     await new Promise((resolve) => setTimeout(resolve, 20));
-    await writeFile(current, line("new"));
+    await writeFile(join(root, "new"), line("new"));
+    await rename(join(root, "new"), current);
     await client.received("new\n");
     endContainer();
     expect(await client.done).toEqual({ status: 200, text: "new\n" });

@@ -41,6 +41,9 @@ async function seekTail({ blocks }: LogReaderDeps, { options, signal }: LogRead,
  */
 const MAX_WAITING_FILES = 2;
 
+/** Bun's watch leaves out an event that comes within a millisecond of the one before: the log is read once more after this. */
+const REREAD_MS = 20;
+
 /**
  * Sends a log as it is now, and then what is written to it, until the container has ended or the client has all that it
  * wanted. Rejects with `FilesError`, `LogFormatError`, as `write` does, and with the signal's reason when that aborts.
@@ -52,7 +55,8 @@ const MAX_WAITING_FILES = 2;
  * 2. The old file is read to its end, then the new one.
  * 3. The runtime replaces the files of stdout and stderr one after the other, so the old file may get a last line after
  *    the first one of the new file: it stays open, and is read again with each event, until the next rotation.
- * 4. The kernel may drop the event of a new file. The next event, of which the current file has nothing, finds it.
+ * 4. The event of a new line or file may be lost. Some time after each event the log is read once more, and a new file is
+ *    looked for when the current one has nothing.
  */
 export async function followLog(deps: LogReaderDeps, read: LogRead, container: FollowedContainer): Promise<void> {
   if (!container.isRunning || !read.options.follow) return await readLog(deps, read, container.isRunning);
@@ -81,16 +85,19 @@ export async function followLog(deps: LogReaderDeps, read: LogRead, container: F
     );
     await files.openFirst();
     await seekTail(deps, read, files.current());
+    let hadEvent = true;
     for (;;) {
       const wasLast = hasEnded;
       if (wasLast) await files.findNext();
       const { position } = files.current();
       for (const log of files.open()) await reader.drain(log);
       if (reader.isDone()) return;
-      if (files.current().position === position) await files.findNext();
+      const hasRead = files.current().position !== position;
+      if (!hasRead) await files.findNext();
       if (files.moveOn()) continue;
       if (wasLast) return reader.end();
-      await changed.wait(Number.POSITIVE_INFINITY, signal);
+      const rereadAt = hadEvent || hasRead ? deps.clock.now() + REREAD_MS : Number.POSITIVE_INFINITY;
+      hadEvent = await changed.wait(rereadAt, signal);
       signal.throwIfAborted();
     }
   } finally {

@@ -1,13 +1,23 @@
+import type { Clock } from "../../host/clock.ts";
 import type { Machine } from "../../host/machine.ts";
 import { readProcessFigures } from "../../host/process-figures.ts";
 import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
 import type { Config } from "../config/config.ts";
 import { implementedGateStates } from "../config/kubelet-config/gates.ts";
 import type { VolumeListing } from "../serve/local/volume-list.ts";
+import { setCertificateGauges } from "../serve/metrics/certificate-gauges.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import type { MetricsRoutesDeps } from "../serve/metrics/metrics-routes.ts";
 import { type ClaimFigures, type FixedFigures, setNodeGauges } from "../serve/metrics/node-gauges.ts";
 import type { Agent } from "./agent.ts";
+
+/** Each returns a certificate in PEM, or undefined if there is none. */
+export interface CertificatesInUse {
+  /** Shown to the API server. */
+  readonly client: () => string | undefined;
+  /** Shown to clients of the node's API. */
+  readonly serving: () => string | undefined;
+}
 
 interface MetricsPagesOptions {
   readonly metrics: KubeletMetrics;
@@ -16,11 +26,13 @@ interface MetricsPagesOptions {
   readonly thisMachine: Pick<Machine, "hasCgroupV2">;
   /** Measures the volumes of all pods. */
   readonly volumes: () => Promise<VolumeListing>;
+  readonly certificates: CertificatesInUse;
+  readonly clock: Pick<Clock, "now">;
 }
 
 /** The pages of metrics. Gauges are read when a page is asked for, and nothing is read otherwise. */
 export function createMetricsPages(options: MetricsPagesOptions): MetricsRoutesDeps {
-  const { metrics, agent, config, thisMachine, volumes } = options;
+  const { metrics, agent, config, thisMachine, volumes, certificates, clock } = options;
   const fixed: FixedFigures = {
     nodeName: config.nodeName,
     cgroupVersion: thisMachine.hasCgroupV2 ? 2 : 1,
@@ -34,6 +46,7 @@ export function createMetricsPages(options: MetricsPagesOptions): MetricsRoutesD
       const claims = claimFigures(await volumes());
       agent.setPodGauges();
       setNodeGauges(metrics, fixed, { process: readProcessFigures(), claims });
+      setCertificateGauges(metrics, certificates.client(), certificates.serving(), clock.now());
       return metrics.kubelet.families();
     },
     probes() {

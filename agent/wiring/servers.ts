@@ -23,7 +23,7 @@ import { createAgentLogs } from "./container-logs.ts";
 import { serveLocalExec } from "./local-exec.ts";
 import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 
-export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "volumes"> &
+export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "clientCertificate" | "volumes"> &
   Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files };
 
 /** Serves the commands of this machine, and the node's API unless `enableServer` is false. Throws `StartError`. */
@@ -46,8 +46,8 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
     const health = await serveHealthIfConfigured(config, adapters);
     if (health !== undefined) started.push(health);
     const shown = keepVolumeFigures(volumes, config.volumeStatsAggPeriodMs, clock);
-    const reviews = clusterNode?.reviews;
-    const api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, reviews });
+    const cluster = { reviews: clusterNode?.reviews, clientCertificate: () => clusterNode?.clientCertificate() };
+    const api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, ...cluster });
     if (api !== undefined) started.push(api);
     started.push(serveLocalCommands({ root, clock, volumes, logs, apiAddress: api?.address }, agent, served));
     started.push(await serveLocalExec(adapters, agent));

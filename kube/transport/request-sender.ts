@@ -50,6 +50,8 @@ export interface RequestAttempt {
   readonly status: number | undefined;
   /** Undefined for a watch, which lasts as long as the server lets it. */
   readonly durationMs: number | undefined;
+  /** The client certificate in PEM; undefined for an identity without one. */
+  readonly certificate: string | undefined;
 }
 
 /** Sends a request once; after a 401 a second time if the credentials have changed since. Rejects with `KubeError`. */
@@ -116,7 +118,8 @@ function createAttempt({ userAgent, nodeName, sessionPool, clock, log, onAttempt
       const durationMs = clock.monotonicMs() - startedMs;
       log.debug({ method, path, outcome, durationMs: Math.round(durationMs) }, "API request");
       const { host } = access.cluster.server;
-      onAttempt?.({ method, host, status, durationMs: prepared.isLongRunning ? undefined : durationMs });
+      const lastedMs = prepared.isLongRunning ? undefined : durationMs;
+      onAttempt?.({ method, host, status, durationMs: lastedMs, certificate: access.identity.certificate?.cert });
     };
     let session: Session | undefined;
     try {

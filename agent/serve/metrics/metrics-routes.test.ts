@@ -36,10 +36,14 @@ test("the pages are in the text format, or in OpenMetrics for a client that pref
 
 /**
  * The metrics of `/metrics` that the recording rules (rules/kubelet.libsonnet) and the dashboard "Kubernetes / Kubelet"
- * (dashboards/kubelet.libsonnet) of the kubernetes-mixin read. Without `go_goroutines`: here is no Go.
+ * (dashboards/kubelet.libsonnet) of the kubernetes-mixin read, and those of its alerts (alerts/kubelet.libsonnet). Without `go_goroutines`: here is no Go.
  */
 const mixinMetrics = [
+  "kubelet_certificate_manager_client_expiration_renew_errors",
+  "kubelet_certificate_manager_client_ttl_seconds",
+  "kubelet_certificate_manager_server_ttl_seconds",
   "kubelet_cgroup_manager_duration_seconds",
+  "kubelet_evictions",
   "kubelet_node_config_error",
   "kubelet_node_name",
   "kubelet_pleg_relist_duration_seconds",
@@ -48,6 +52,13 @@ const mixinMetrics = [
   "kubelet_pod_worker_duration_seconds",
   "kubelet_running_containers",
   "kubelet_running_pods",
+  "kubelet_server_expiration_renew_errors",
+  "kubelet_volume_stats_available_bytes",
+  "kubelet_volume_stats_capacity_bytes",
+  "kubelet_volume_stats_inodes",
+  "kubelet_volume_stats_inodes_free",
+  "kubelet_volume_stats_inodes_used",
+  "kubelet_volume_stats_used_bytes",
   "kubelet_runtime_operations_duration_seconds",
   "kubelet_runtime_operations_errors_total",
   "kubelet_runtime_operations_total",
@@ -60,7 +71,7 @@ const mixinMetrics = [
   "volume_manager_total_volumes",
 ];
 
-test("there is every metric that the rules and dashboards of the kubernetes-mixin read", () => {
+test("there is every metric that the rules, alerts and dashboards of the kubernetes-mixin read", () => {
   const own = createKubeletMetrics()
     .kubelet.families()
     .map(({ name }) => name);

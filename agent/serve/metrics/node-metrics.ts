@@ -3,6 +3,21 @@ import type { MetricDefinitions } from "./metric-store.ts";
 
 /** Metrics of the node, the container runtime, volumes and this process, and of the requests to the API server. As the kubelet declares them. */
 export const nodeMetrics = {
+  kubelet_certificate_manager_client_expiration_renew_errors: {
+    type: "counter",
+    help: "[ALPHA] Counter of certificate renewal errors.",
+    labels: [],
+  },
+  kubelet_certificate_manager_client_ttl_seconds: {
+    type: "gauge",
+    help: "[ALPHA] Gauge of the TTL (time-to-live) of the Kubelet's client certificate. The value is in seconds until certificate expiry (negative if already expired). If client certificate is invalid or unused, the value will be +INF.",
+    labels: [],
+  },
+  kubelet_certificate_manager_server_ttl_seconds: {
+    type: "gauge",
+    help: "[ALPHA] Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in seconds until certificate expiry (negative if already expired). If serving certificate is invalid or unused, the value will be +INF.",
+    labels: [],
+  },
   kubelet_cgroup_manager_duration_seconds: {
     type: "histogram",
     help: "[ALPHA] Duration in seconds for cgroup manager operations. Broken down by method.",
@@ -10,6 +25,11 @@ export const nodeMetrics = {
     buckets: defaultBuckets,
   },
   kubelet_cgroup_version: { type: "gauge", help: "[ALPHA] cgroup version on the hosts.", labels: [] },
+  kubelet_evictions: {
+    type: "counter",
+    help: "[ALPHA] Cumulative number of pod evictions by eviction signal",
+    labels: ["eviction_signal"],
+  },
   kubelet_http_inflight_requests: {
     type: "gauge",
     help: "[ALPHA] Number of the inflight http requests",
@@ -75,6 +95,11 @@ export const nodeMetrics = {
     labels: [],
     buckets: defaultBuckets,
   },
+  kubelet_preemptions: {
+    type: "counter",
+    help: "[ALPHA] Cumulative number of pod preemptions by preemption resource",
+    labels: ["preemption_signal"],
+  },
   kubelet_run_podsandbox_duration_seconds: {
     type: "histogram",
     help: "[ALPHA] Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.",
@@ -104,6 +129,11 @@ export const nodeMetrics = {
     type: "counter",
     help: "[ALPHA] Cumulative number of runtime operations by operation type.",
     labels: ["operation_type"],
+  },
+  kubelet_server_expiration_renew_errors: {
+    type: "counter",
+    help: "[ALPHA] Counter of certificate renewal errors.",
+    labels: [],
   },
   kubelet_volume_stats_available_bytes: {
     type: "gauge",

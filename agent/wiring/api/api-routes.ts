@@ -27,6 +27,7 @@ import { createSessionLimit, MAX_SESSIONS } from "../../serve/streaming/session-
 import { createStreamingRoutes } from "../../serve/streaming/streaming-routes.ts";
 import type { Agent } from "../agent.ts";
 import { createAgentLogs } from "../container-logs.ts";
+import type { CertificatesInUse } from "../metrics-pages.ts";
 import { createMetricsPages } from "../metrics-pages.ts";
 import type { DatedVolumes } from "../volume-figures.ts";
 import { createPodLookup, type PodLookup } from "./pod-lookup.ts";
@@ -51,6 +52,8 @@ export interface ApiRouteDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly logControl: LogControl;
+  /** The certificates in PEM that are in use; each undefined if there is none. */
+  readonly certificates: CertificatesInUse;
 }
 
 /**

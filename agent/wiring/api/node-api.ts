@@ -19,9 +19,11 @@ import { tlsParametersOf } from "../../serve/api/tls/tls-parameters.ts";
 import { createHttpRequestRecorder } from "../../serve/metrics/http-recorder.ts";
 import { type ApiRouteDeps, createApiRoutes } from "./api-routes.ts";
 
-export interface NodeApiOptions extends ApiRouteDeps {
+export interface NodeApiOptions extends Omit<ApiRouteDeps, "certificates"> {
   /** Asks the API server; undefined on a standalone node. */
   readonly reviews: Reviews | undefined;
+  /** The certificate in PEM that the API server was last shown; undefined if there is none. */
+  readonly clientCertificate: () => string | undefined;
 }
 
 /** The node's HTTPS API while it is served. */
@@ -53,14 +55,16 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
     log.warn({ unsupported }, "the node's API does not support these parameters of TLS, and ignores them");
   const files = createTlsFiles({ ...options, ...tlsFilesOf(options) });
   const contents = await readFirst(files, api);
-  const routes = createApiRoutes(options);
+  const served = { contents };
+  const certificates = { client: options.clientCertificate, serving: () => served.contents.cert };
+  const routes = createApiRoutes({ ...options, certificates });
   const tls = tlsSettings(settings, contents);
   const onRequest = createHttpRequestRecorder(options.metrics, clock);
   const server = createApiServer({ routes, authenticator, authorizer, tls, limits: LIMITS, onRequest, clock, log });
   const port = await listen(server, api);
   log.info({ address: api.address, port }, "the node's API is served");
   const stopped = new AbortController();
-  const followed = followFiles(files, contents, { server, settings, log }, stopped.signal);
+  const followed = followFiles(files, served, { server, settings, log }, stopped.signal);
   return {
     address: `${api.address}:${port}`,
     async stop() {
@@ -111,14 +115,13 @@ interface FollowingServer {
   readonly log: Log;
 }
 
-/** Serves new certificates without a restart. Clients that an earlier client CA has admitted connect again. */
+/** Serves new certificates without a restart, and keeps them in `served`. Clients that an earlier client CA has admitted connect again. */
 function followFiles(
   files: TlsFiles,
-  first: TlsContents,
+  served: { contents: TlsContents },
   { server, settings, log }: FollowingServer,
   signal: AbortSignal,
 ): Promise<void> {
-  let current = first;
   const onChanged = (contents: TlsContents) => {
     try {
       server.setTls(tlsSettings(settings, contents));
@@ -127,10 +130,10 @@ function followFiles(
       return;
     }
     log.info({}, "the node's API uses new certificates");
-    if (!isSameCA(contents, current)) server.drainConnections();
-    current = contents;
+    if (!isSameCA(contents, served.contents)) server.drainConnections();
+    served.contents = contents;
   };
-  return files.follow(first, onChanged, signal);
+  return files.follow(served.contents, onChanged, signal);
 }
 
 async function listen(server: ApiServer, { address, port }: ApiConfig): Promise<number> {

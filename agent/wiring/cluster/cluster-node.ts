@@ -12,6 +12,7 @@ import { createKubeClient } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/error.ts";
 import { createReviews, type Reviews } from "../../../kube/reviews.ts";
 import { createKubeConnection } from "../../../kube/transport/connection.ts";
+import type { RequestAttempt } from "../../../kube/transport/request-sender.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import { kubeletVersion, kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ClusterConfigSource, Config } from "../../config/config.ts";
@@ -60,6 +61,8 @@ export interface ClusterNode {
   invalidateAddresses(): void;
   /** The node's addresses for pods (`status.hostIPs`), the primary first. */
   hostIPs(): readonly string[];
+  /** The client certificate in PEM that the API server was last shown; undefined if none was. */
+  clientCertificate(): string | undefined;
   /** The cluster's part of `berth status`. */
   state(): ClusterStatus;
   close(): void;
@@ -75,7 +78,12 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
   const { nodeName } = config;
   const rateLimits = { main: config.kubeAPI, events: config.events };
   const requestOptions = { cluster: endpoint, nodeName, userAgent: userAgent(), rateLimits };
-  const onAttempt = createApiRequestRecorder(options.metrics);
+  const recordRequest = createApiRequestRecorder(options.metrics);
+  let clientCertificate: string | undefined;
+  const onAttempt = (attempt: RequestAttempt) => {
+    clientCertificate = attempt.certificate;
+    recordRequest(attempt);
+  };
   const connection = createKubeConnection({ ...requestOptions, clock, log, random, onAttempt });
   const kube = createKubeClient({ connection, clock, log, random });
   const watchedClient = withWatchHealth(kube, clock);
@@ -127,6 +135,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     recordEvent: (event) => recorder.record(nodeReference(config), event),
     invalidateAddresses: nodeSync.invalidateAddresses,
     hostIPs: nodeSync.hostIPs,
+    clientCertificate: () => clientCertificate,
     state() {
       const [server, watch] = [endpoint.server(), watchedClient.watch()];
       return clusterStatus({ server, connection: connection.state(), node: nodeSync.state(), watch });

@@ -116,7 +116,15 @@ test("an absolute link with the path of the folder of logs is followed inside it
   await writeFile(`${log}x/secret`, "root:x");
   for (const path of ["web.log", "again.log", "pods/shop/0.log", "whole/pods/shop/0.log", "whole/containers/web.log"])
     expect([path, (await api.get(`/logs/containers/${path}`)).text]).toEqual([path, "of a container\n"]);
-  for (const path of ["up.log", "far.log", "beside.log", "through.log", "out", "loop.log", "whole/%2e%2e/%2e%2e/secret"]) {
+  for (const path of [
+    "up.log",
+    "far.log",
+    "beside.log",
+    "through.log",
+    "out",
+    "loop.log",
+    "whole/%2e%2e/%2e%2e/secret",
+  ]) {
     const answer = await api.get(`/logs/containers/${path}`);
     expect([path, answer.status, answer.text.includes("root:x")]).toEqual([path, 404, false]);
   }

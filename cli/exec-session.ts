@@ -53,8 +53,9 @@ export async function runExecSession(socket: Socket, rest: Buffer, streams: Proc
   for (const stop of stopFollowing) stop();
   // A process that is asked to end does not wait for a reader of its output.
   if ("signal" in end) return EXIT_CODES[end.signal];
-  await Promise.all([flush(process.stdout), flush(process.stderr)]);
-  return exitCodeOf(end.status);
+  const code = exitCodeOf(end.status);
+  await Promise.all([finish(process.stdout), finish(process.stderr)]);
+  return code;
 }
 
 /** A second signal ends the process at once. Returns the function that stops. */
@@ -94,8 +95,9 @@ function followTerminal(command: RemoteCommand): () => void {
   };
 }
 
-function flush(stream: NodeJS.WriteStream): Promise<void> {
-  return new Promise((resolve) => void stream.write("", () => resolve()));
+/** Resolves when a slow reader has taken everything. In Bun, the callback of an empty `write` does not wait for what was written before. */
+function finish(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => void stream.end(() => resolve()));
 }
 
 function exitCodeOf({ status, reason, message = "", details }: CommandStatus): number {

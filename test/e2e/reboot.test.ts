@@ -1,5 +1,5 @@
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
@@ -20,10 +20,11 @@ afterEach(() => node.tearDown());
 const note = (name: string) => `echo ran >>/notes/${name}`;
 const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }] };
 const notes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
-const runs = async ({ uid }: PodSummary, name: string) =>
-  (
-    await readFile(join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes", name), "utf8")
-  ).split("\n").length - 1;
+async function runs({ uid }: PodSummary, name: string): Promise<number> {
+  const file = Bun.file(join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes", name));
+  // A container that has just started has not written its line yet.
+  return (await file.exists()) ? (await file.text()).split("\n").length - 1 : 0;
+}
 
 /** The statuses of all containers of a pod, init containers first. */
 const containersOf = ({ status }: PodSummary): readonly ContainerStatus[] => [

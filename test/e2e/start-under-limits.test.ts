@@ -74,8 +74,8 @@ function start(script: string, env: Readonly<Record<string, string>> = {}) {
 }
 
 test("a disk without inodes refuses the start in one line, before the agent says that it runs", async () => {
-  // One for the directory itself, the lock and the socket.
-  await mountTmpfs(root, "nr_inodes=3");
+  // One for the directory itself, the lock and each of the two sockets.
+  await mountTmpfs(root, "nr_inodes=4");
   const [program, ...args] = runArgv();
   const { stderr, exitCode } = await execa(program, args, { reject: false, timeout: 20_000 });
   expect(stderr.split("\n").at(-1)).toBe(

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, openSync, statSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -127,8 +127,9 @@ async function apiSettings(
   agentConfig: string,
   { kubeconfig }: JoinedCluster,
 ): Promise<Readonly<Record<string, unknown>>> {
-  // Before its first start the agent has no configuration, and a test may write the kubeconfig later.
-  const textOf = async (path: string) => (existsSync(path) ? await readFile(path, "utf8") : "");
+  // Before its first start the agent has no configuration; a test may write the kubeconfig later, or have a folder there.
+  const isFile = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  const textOf = async (path: string) => (isFile(path) ? await readFile(path, "utf8") : "");
   const port = /"port": (\d+)/.exec(await textOf(agentConfig))?.[1] ?? (await pickPorts(1))[0];
   const ca = /"certificate-authority-data": "([^"]+)"/.exec(await textOf(kubeconfig))?.[1];
   if (ca === undefined) return { enableServer: true, port: Number(port) };

@@ -42,10 +42,10 @@ test.each(["/", "/pods", "/metrics", "/configz", "/logs/", "/debug/pprof/heap", 
 const late = "internal server error: sync Loop took longer than expected\n";
 const blocked = "internal server error: logging blocked\n";
 test.each([
-  [{ syncDelayMs: 120_000, logBlockedMs: 119_999 }, "[+]log ok\n[+]syncloop ok", ["ok", "ok"]],
-  [{ syncDelayMs: 120_001 }, "[+]log ok\n[-]syncloop failed: reason withheld", ["ok", late]],
+  [{ syncDelayMs: 300_000, logBlockedMs: 119_999 }, "[+]log ok\n[+]syncloop ok", ["ok", "ok"]],
+  [{ syncDelayMs: 300_001 }, "[+]log ok\n[-]syncloop failed: reason withheld", ["ok", late]],
   [{ logBlockedMs: 120_000 }, "[-]log failed: reason withheld\n[+]syncloop ok", [blocked, "ok"]],
-])("the limit of the sync loop and of the log is two minutes: %j", async (given, lines, texts) => {
+])("a sync may be late by five minutes, and the log blocked for two: %j", async (given, lines, texts) => {
   Object.assign(figures, given);
   const answer = await fetch(`${url}/healthz?verbose`);
   const isHealthy = !lines.includes("[-]");

@@ -283,8 +283,8 @@ scenario(
       30s p2: pull image app:2: it is not on this node
       30s p1: create container a (attempt 0): it has not run yet
       30s p1: start container a (attempt 0)
-      30s report p1 Running, ready: a running
       30s p2: create container a (attempt 0): it has not run yet
+      30s report p1 Running, ready: a running
       30s p2: start container a (attempt 0)
       30s report p2 Running, ready: a running"
     `);

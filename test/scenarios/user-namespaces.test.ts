@@ -68,8 +68,8 @@ scenario(
       0s db: set up volume v
       0s host: create container a (attempt 0): it has not run yet
       0s host: start container a (attempt 0)
-      0s report host Running, ready: a running
       0s web: create container a (attempt 0): it has not run yet
+      0s report host Running, ready: a running
       0s db: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s db: start container a (attempt 0)

@@ -20,17 +20,18 @@ import { drawingOf, figuresOf, type Result } from "./results.ts";
 import type { Verdict } from "./statistics.ts";
 import { type BenchPart, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes] [--containerd 1.6|2.1] [--write] [--binary PATH]
+const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes|api] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
-  --effort published   default: as many pairs as decide something; about an hour
-  --effort quick       shows that everything runs and decides nothing; about fifteen minutes
-  --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; about two hours
+  --effort published   default: as many pairs as decide something; about 80 minutes
+  --effort quick       shows that everything runs and decides nothing; about twenty minutes
+  --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; almost three hours
   --only floor         only the comparison with raw CRI calls: eight minutes
   --only kubelet       only the comparison with the reference kubelet: twenty minutes
   --only own-share     only the agents' own share of a start, and the time line of one start: three minutes
   --only probes        only probes, readiness and statuses, compared with the reference kubelet: ten minutes
   --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
   --only volumes       only volumes and the objects they come from, compared with the reference kubelet: nine minutes
+  --only api           only the node's own API: exec, logs, stats and metrics, compared with the reference kubelet: twenty minutes
   --containerd         the release of the runtime (default 1.6)
   --write              write the tables into docs/benchmarks.md, the samples below docs/benchmarks/, and the README's six
                        figures; needs a quiet machine and a tree that is committed
@@ -44,6 +45,7 @@ const titles: Readonly<Record<BenchPart, string>> = {
   probes: "Probes, compared with the kubelet",
   starts: "Servers that need time, Jobs and init containers, compared with the kubelet",
   volumes: "Volumes, compared with the kubelet",
+  api: "The node's own API, compared with the kubelet",
 };
 
 const repository = join(import.meta.dirname, "..", "..");
@@ -71,7 +73,7 @@ function readOptions(): Options {
   if (!isEffort(effort)) throw new Error(`--effort takes quick, published or thorough, found ${effort}`);
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
   if (only !== undefined && !isPart(only))
-    throw new Error(`--only takes floor, kubelet, own-share, probes, starts or volumes, found ${only}`);
+    throw new Error(`--only takes floor, kubelet, own-share, probes, starts, volumes or api, found ${only}`);
   return { effort, version, writesDocument, binary, only };
 }
 

@@ -9,6 +9,7 @@ const titles: Readonly<Record<BenchPart, string>> = {
   probes: "of probes",
   starts: "of starts",
   volumes: "of volumes",
+  api: "of the node's API",
 };
 const startMark = (part: BenchPart) => `<!-- figures ${titles[part]}: npm run bench -- --write -->`;
 const README_MARK = "<!-- six figures: npm run bench -- --write -->";

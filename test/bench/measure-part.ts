@@ -1,4 +1,5 @@
 import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
+import { benchApi, describeApiEffort, publishedApiEffort, quickApiEffort, thoroughApiEffort } from "./api/api-bench.ts";
 import { benchCluster } from "./cluster/cluster-bench.ts";
 import {
   describeClusterEffort,
@@ -52,6 +53,7 @@ const efforts = {
     probes: quickProbeEffort,
     starts: quickStartsEffort,
     volumes: quickVolumesEffort,
+    api: quickApiEffort,
   },
   published: {
     floor: publishedFloorEffort,
@@ -60,6 +62,7 @@ const efforts = {
     probes: publishedProbeEffort,
     starts: publishedStartsEffort,
     volumes: publishedVolumesEffort,
+    api: publishedApiEffort,
   },
   thorough: {
     floor: thoroughFloorEffort,
@@ -68,6 +71,7 @@ const efforts = {
     probes: thoroughProbeEffort,
     starts: thoroughStartsEffort,
     volumes: thoroughVolumesEffort,
+    api: thoroughApiEffort,
   },
 } as const;
 
@@ -115,6 +119,10 @@ export async function measurePart(
     case "volumes": {
       const measurements = await benchVolumes({ ...options, effort: of.volumes });
       return { part, measurements, how: describeVolumesEffort(of.volumes) };
+    }
+    case "api": {
+      const measurements = await benchApi({ ...options, effort: of.api });
+      return { part, measurements, how: describeApiEffort(of.api) };
     }
   }
 }

@@ -1,3 +1,5 @@
+import type { ApiResult } from "./api/api-bench.ts";
+import { apiFigures } from "./api/api-figures.ts";
 import type { ClusterResult } from "./cluster/cluster-bench.ts";
 import { clusterFigures } from "./cluster/cluster-figures.ts";
 import type { Conditions } from "./conditions.ts";
@@ -19,7 +21,8 @@ export type Measurements =
   | { readonly part: "own-share"; readonly measurements: OwnShareResult }
   | { readonly part: "probes"; readonly measurements: ProbeResult }
   | { readonly part: "starts"; readonly measurements: StartsResult }
-  | { readonly part: "volumes"; readonly measurements: VolumesResult };
+  | { readonly part: "volumes"; readonly measurements: VolumesResult }
+  | { readonly part: "api"; readonly measurements: ApiResult };
 
 /** The samples of one run for one table, as they are committed below docs/benchmarks/. */
 export type Result = Measurements & { readonly conditions: Conditions };
@@ -39,6 +42,8 @@ export function figuresOf(result: Measurements): readonly Figure[] {
       return startsFigures(result.measurements);
     case "volumes":
       return volumesFigures(result.measurements);
+    case "api":
+      return apiFigures(result.measurements);
   }
 }
 

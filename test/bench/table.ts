@@ -2,8 +2,8 @@ import type { Figure } from "./figures.ts";
 import { assess, formatRatio, formatValue, ratiosOf, withUnit, wordsOf } from "./goals.ts";
 import { FEWEST_PAIRS, type Measured, type MedianInterval, medianInterval } from "./statistics.ts";
 
-/** One of the tables: compared with the floor, compared with the kubelet, and four with one matter each of the latter. */
-export type BenchPart = "floor" | "kubelet" | "own-share" | "probes" | "starts" | "volumes";
+/** One of the tables: compared with the floor, compared with the kubelet, and five with one matter each of the latter. */
+export type BenchPart = "floor" | "kubelet" | "own-share" | "probes" | "starts" | "volumes" | "api";
 
 const kubeletHeader = ["what", "floor", "kubelet", "berth", "against the kubelet", "n", "goal", ""];
 
@@ -14,6 +14,7 @@ const headers: Readonly<Record<BenchPart, readonly string[]>> = {
   probes: kubeletHeader,
   starts: kubeletHeader,
   volumes: kubeletHeader,
+  api: kubeletHeader,
 };
 
 /** The table for a terminal, with the lowest and highest sample after each value that has several samples. */

@@ -1,5 +1,5 @@
 // Clients of exec, attach and portForward for tests: one by SPDY, with the product's codec, and one by WebSocket, with Bun's.
-import { connect, type TLSSocket } from "node:tls";
+import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { createRemoteCommand } from "../../agent/serve/streaming/remote-command.ts";
 import type { ProcessStreams } from "../../cri/runtime.ts";
 
@@ -79,11 +79,22 @@ export function upgradeToSpdy(port: number, path: string, protocol: string): Pro
   return upgrade(port, `POST ${path}`, ["Upgrade: SPDY/3.1", `X-Stream-Protocol-Version: ${protocol}`]);
 }
 
+/** As {@link connectAndUpgrade}, at a server of a test on this machine. */
+export const upgrade = (port: number, target: string, headers: readonly string[]): Promise<Upgraded> =>
+  connectAndUpgrade({ host: "127.0.0.1", port, rejectUnauthorized: false }, target, [
+    "Authorization: Bearer secret",
+    ...headers,
+  ]);
+
 /** Connects and asks for another protocol. Rejects with the answer if it is not 101. */
-export async function upgrade(port: number, target: string, headers: readonly string[]): Promise<Upgraded> {
-  const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+export async function connectAndUpgrade(
+  server: ConnectionOptions,
+  target: string,
+  headers: readonly string[],
+): Promise<Upgraded> {
+  const socket = connect(server);
   socket.on("error", () => undefined);
-  const lines = ["Host: node", "Connection: Upgrade", "Authorization: Bearer secret", ...headers];
+  const lines = ["Host: node", "Connection: Upgrade", ...headers];
   socket.write(`${[`${target} HTTP/1.1`, ...lines].join("\r\n")}\r\n\r\n`);
   return await new Promise((resolve, reject) => {
     let received = Buffer.alloc(0);

@@ -60,11 +60,16 @@ export async function benchCluster(options: ClusterBenchOptions): Promise<Cluste
 /** Creates both nodes, each with a runtime of its own, without starting their agents, and removes them after `work`. */
 export async function withNodes<T>(
   plane: ControlPlane,
-  { folder, binary, connect }: Pick<ClusterBenchOptions, "folder" | "binary"> & Pick<ComparedNodeOptions, "connect">,
+  {
+    folder,
+    binary,
+    connect,
+    configuration = {},
+  }: Pick<ClusterBenchOptions, "folder" | "binary"> & Pick<ComparedNodeOptions, "connect" | "configuration">,
   version: ContainerdVersion,
   work: (members: PerAgent<ComparedNode>) => Promise<T>,
 ): Promise<T> {
-  const options = { plane, folder, version, ...(connect !== undefined && { connect }) };
+  const options = { plane, folder, version, configuration, ...(connect !== undefined && { connect }) };
   const kubelet = await createKubeletNode(options);
   try {
     const berth = await createBerthNode(options, binary);

@@ -31,6 +31,8 @@ export interface ComparedNodeOptions {
   /** Has a folder for each node. */
   readonly folder: string;
   readonly version: ContainerdVersion;
+  /** Fields of KubeletConfiguration for both agents. */
+  readonly configuration?: Readonly<Record<string, unknown>>;
   /** The address of a proxy in front of the API server, if Berth's agent should use one. */
   readonly server?: string;
   /** Returns the endpoint that the agent of this node connects to instead of the runtime's. */
@@ -39,7 +41,7 @@ export interface ComparedNodeOptions {
 
 /** Creates the node of the compiled agent, without starting it. */
 export async function createBerthNode(
-  { plane, folder, version, server, connect }: ComparedNodeOptions,
+  { plane, folder, version, server, connect, configuration = {} }: ComparedNodeOptions,
   binary: string,
 ): Promise<ComparedNode> {
   const nodeName = nodeNameFor("berth", version);
@@ -49,7 +51,7 @@ export async function createBerthNode(
   // state folder.
   const staticPodPath = join(stateDir, "static", "manifests");
   await mkdir(staticPodPath, { recursive: true });
-  const berthConfiguration = { ...configuration, staticPodPath };
+  const berthConfiguration = { ...bothHave, ...configuration, staticPodPath };
   return await createComparedNode({ nodeName, version, stateDir, connect }, (endpoint) =>
     startAgent({ binary, stateDir, endpoint, configuration: berthConfiguration, cluster: { kubeconfig, nodeName } }),
   );
@@ -61,9 +63,11 @@ export async function createKubeletNode({
   folder,
   version,
   connect,
+  configuration: more = {},
 }: ComparedNodeOptions): Promise<ComparedNode> {
   const nodeName = nodeNameFor("kubelet", version);
   const stateDir = join(folder, nodeName);
+  const configuration = { ...bothHave, ...more };
   return await createComparedNode({ nodeName, version, stateDir, connect }, (endpoint) =>
     startReferenceKubelet({ controlPlane: plane, nodeName, endpoint, stateDir, configuration }),
   );
@@ -76,7 +80,7 @@ export const nodeNameFor = (program: string, version: ContainerdVersion) => `${p
  * No server listens at the address and no pod uses it. Without an address both programs would send an event for each
  * pod.
  */
-const configuration = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
+const bothHave = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
 
 interface NodeOptions extends Pick<ComparedNodeOptions, "version"> {
   readonly nodeName: string;

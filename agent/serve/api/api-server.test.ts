@@ -108,7 +108,7 @@ test("HTTP/1.1 and HTTP/2 give the same answers, and endpoints never see credent
 
 test.each([
   ["GET", "/nothing", 404, "404 page not found\n"],
-  ["GET", "/pods/", 404, "404: Page Not Found"],
+  ["GET", "/pods/web", 404, "404: Page Not Found"],
   ["DELETE", "/pods", 405, "405: Method Not Allowed"],
   ["GET", "//pods", 307, '<a href="/pods">Temporary Redirect</a>.\n\n'],
   ["GET", "/stats/fails", 418, "short and stout"],

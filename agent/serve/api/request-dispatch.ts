@@ -154,5 +154,9 @@ function sendRedirect(response: TrackedResponse, method: string, location: strin
   const html = `<a href="${escapeHtml(location)}">Temporary Redirect</a>.\n\n`;
   const type = "text/html; charset=utf-8";
   if (method === "GET") sendText(response, 307, html, { location, "content-type": type });
-  else sendText(response, 307, "", method === "HEAD" ? { location, "content-type": type } : { location });
+  else {
+    // What has no body has no type.
+    response.start(307, { location, "content-length": "0", ...(method === "HEAD" && { "content-type": type }) });
+    response.end();
+  }
 }

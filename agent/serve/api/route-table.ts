@@ -35,6 +35,7 @@ const FOLDERS = [
 
 interface ParsedRoute {
   readonly route: Route;
+  /** Without the empty name after a slash at the end. */
   readonly names: readonly string[];
   readonly takesRest: boolean;
   readonly literalCount: number;
@@ -88,10 +89,14 @@ function isBelow(path: string, folder: string): boolean {
 }
 
 function parseRoute(route: Route): ParsedRoute {
-  const names = route.pattern.slice(1).split("/");
-  const takesRest = names.at(-1)?.endsWith("...}") === true;
-  return { route, names, takesRest, literalCount: names.filter((name) => !isParameter(name)).length };
+  const all = route.pattern.slice(1).split("/");
+  const takesRest = all.at(-1)?.endsWith("...}") === true;
+  const literalCount = all.filter((name) => !isParameter(name)).length;
+  return { route, names: withoutLastSlash(all), takesRest, literalCount };
 }
+
+/** go-restful ignores one slash at the end, of patterns and of paths. */
+const withoutLastSlash = (names: readonly string[]) => (names.at(-1) === "" ? names.slice(0, -1) : names);
 
 const isParameter = (name: string) => name.startsWith("{");
 
@@ -108,11 +113,15 @@ function matchRoute(routes: readonly ParsedRoute[], method: string, path: string
   return { kind: "method not allowed", allow: [...new Set(allow)] };
 }
 
-/** Undefined if the path does not match. A parameter may be empty, as in go-restful. */
+/**
+ * Undefined if the path does not match. A parameter may be empty, as in go-restful. The rest of a path keeps the slash at
+ * its end.
+ */
 function paramsOf(
   { names, takesRest }: ParsedRoute,
-  segments: readonly string[],
+  all: readonly string[],
 ): Readonly<Record<string, string>> | undefined {
+  const segments = takesRest ? all : withoutLastSlash(all);
   if (takesRest ? segments.length < names.length : segments.length !== names.length) return undefined;
   const params: Record<string, string> = {};
   for (const [index, name] of names.entries()) {

@@ -186,6 +186,7 @@ test("/statusz and /flagz are text for people, and JSON where its version is nam
     uptimeSeconds: 3725,
     goVersion: "bun 1.4.5",
     binaryVersion: "1.36.3",
+    emulationVersion: "1.36",
     paths: ["/metrics", "/pods"],
   });
   expect((await send("GET", "/flagz", { accept: "application/json" })).status).toBe(406);

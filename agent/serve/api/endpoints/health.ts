@@ -33,7 +33,7 @@ export function createHealthRoutes(checks: readonly HealthCheck[]): readonly Rou
         methods: "all",
         async handle(_request, response) {
           const failure = failureOf(each);
-          if (failure === undefined) return sendText(response, 200, "ok", NO_SNIFF);
+          if (failure === undefined) return sendText(response, 200, "ok");
           return sendGoError(response, 500, `internal server error: ${failure}`);
         },
       }),

@@ -25,9 +25,13 @@ export function createRunningPodRoutes(runtime: RunningPods): readonly Route[] {
   ];
 }
 
-/** The items have no type of their own, and Go writes an empty list as null. */
+/** The items have no type of their own, and Go writes an empty list as null, also that of the containers. */
 function sendPods(response: ApiResponse, pods: readonly Pod[]): void {
-  const items = pods.map(({ apiVersion, kind, spec, status, ...pod }) => ({ ...pod, spec, status: status ?? {} }));
+  const items = pods.map(({ apiVersion, kind, spec, status, ...pod }) => ({
+    ...pod,
+    spec: spec.containers.length === 0 ? { ...spec, containers: null } : spec,
+    status: status ?? {},
+  }));
   sendJson(response, { kind: "PodList", apiVersion: "v1", metadata: {}, items: items.length === 0 ? null : items });
 }
 

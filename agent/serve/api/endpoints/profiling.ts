@@ -1,6 +1,6 @@
 import type { Profiler } from "../../../../host/profiler.ts";
 import { ApiError } from "../api-error.ts";
-import { sendText } from "../api-response.ts";
+import { sendGoError, sendText } from "../api-response.ts";
 import type { Route } from "../route.ts";
 
 const MAX_SECONDS = 120;
@@ -42,6 +42,11 @@ export function createProfilingRoutes({ heapSnapshot, memory, cpuProfile }: Prof
           isProfiling = false;
         }
       },
+    },
+    {
+      pattern: "/debug/pprof/{name...}",
+      methods: ["GET"],
+      handle: async (_request, response) => sendGoError(response, 404, "Unknown profile"),
     },
   ];
 }

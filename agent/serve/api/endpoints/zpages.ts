@@ -24,16 +24,25 @@ export function createStatusPage({ builtWith, version, startedAt, patterns, cloc
     const upSeconds = Math.max(0, Math.floor((clock.now() - startedAt) / 1000));
     const paths = [...new Set(patterns.map((pattern) => `/${pattern.split("/")[1]}`))].toSorted();
     const startTime = formatTime(startedAt);
+    // The minor version: no older one is emulated.
+    const emulationVersion = version.split(".", 2).join(".");
     return {
       kind: "Statusz",
-      fields: { startTime, uptimeSeconds: upSeconds, goVersion: builtWith, binaryVersion: version, paths },
+      fields: {
+        startTime,
+        uptimeSeconds: upSeconds,
+        goVersion: builtWith,
+        binaryVersion: version,
+        emulationVersion,
+        paths,
+      },
       lines: [
         "",
         `Started: ${startTime}`,
         `Up: ${formatUptime(upSeconds)}`,
         `Go version: ${builtWith}`,
         `Binary version: ${version}`,
-        "",
+        `Emulation version: ${emulationVersion}`,
         `Paths: ${paths.join(" ")}`,
       ],
     };
@@ -95,7 +104,7 @@ function sendNotAcceptable(response: ApiResponse): void {
     message,
     reason: "NotAcceptable",
   };
-  const text = `${JSON.stringify({ ...status, code: 406 })}\n`;
+  const text = JSON.stringify({ ...status, code: 406 }, null, 2);
   sendText(response, 406, text, { "content-type": "application/json" });
 }
 

@@ -1,0 +1,116 @@
+/*
+ * Where the answers of Berth's API differ from those of the reference kubelet, and why.
+ */
+
+/** A kind of difference, with those that `differencesOf` names. */
+interface KnownApiDifference {
+  readonly reason: string;
+  readonly differences: readonly string[];
+}
+
+const EXEC = "/exec/default/web/app?command=true&output=1";
+const OTHER_POD = "/exec/default/web/11111111-2222-3333-4444-555555555555/app?command=true&output=1";
+const OLD_WEBSOCKET = `GET ${EXEC} (upgrade websocket, sec-websocket-version 12, sec-websocket-protocol v5.channel.k8s.io)`;
+const FILE = "GET /logs/berth-api-cases/file.txt";
+
+const parts = (name: string, ...all: readonly string[]) => all.map((part) => `${name}: ${part}`);
+const header = (key: string, ...names: readonly string[]) => names.map((name) => `${name}: header ${key}`);
+
+export const knownApiDifferences: readonly KnownApiDifference[] = [
+  {
+    reason:
+      "the right to read nodes/proxy gives no right to run commands or to reach ports: these need create (KEP-2862)",
+    differences: [
+      ...parts(`GET ${EXEC} (no rights)`, "body"),
+      ...[`GET ${EXEC} (proxy reader)`, "GET /portForward/default/web (proxy reader)"].flatMap((name) =>
+        parts(name, "status", "header x-content-type-options", "body"),
+      ),
+    ],
+  },
+  {
+    reason: "the uid of a session is another pod's: Berth opens no session with the pod that has its name now",
+    differences: parts(`GET ${OTHER_POD}`, "header x-content-type-options", "body"),
+  },
+  {
+    reason: "the kubelet's proxy writes these errors by http.Error; here they have their type, which is no HTML",
+    differences: header(
+      "x-content-type-options",
+      `GET ${EXEC}`,
+      `POST ${EXEC}`,
+      "GET /exec/default/web/app?output=1",
+      "GET /exec/default/web/app?command=true&output=1&error=1&tty=1",
+      "GET /attach/default/web/app?output=1",
+      "GET /portForward/default/web",
+      "POST /portForward/default/web",
+      "POST /portForward/default/web (upgrade SPDY/3.1)",
+    ),
+  },
+  {
+    reason: "Berth checks the handshake of a WebSocket that it translates; the kubelet forwards it to the runtime",
+    differences: parts(OLD_WEBSOCKET, "header connection", "header content-type", "body"),
+  },
+  {
+    reason: "the kubelet sends an answer in chunks before its first byte is known, without a type",
+    differences: header(
+      "content-type",
+      "GET /containerLogs/default/waits/app",
+      "GET /containerLogs/default/initializes/app",
+      "GET /containerLogs/default/web/app?previous=true",
+      "GET /containerLogs/default/waits/app?previous=true",
+      "GET /containerLogs/default/web/app?previous=maybe",
+    ),
+  },
+  {
+    reason: "Berth keeps no managedFields, and leaves lastProbeTime out, which no kubelet sets",
+    differences: ["GET /pods: body", "GET /pods/: body", "GET /%70ods: body"],
+  },
+  {
+    reason: "the pages that have one form have it whatever the client accepts",
+    differences: parts("GET /pods (accept text/plain)", "status", "header content-type", "body"),
+  },
+  {
+    reason: "Berth serves no device plugins, whose server this checks",
+    differences: ["GET /healthz?verbose=1: body", "GET /healthz?exclude=none&verbose: body"],
+  },
+  {
+    reason:
+      "Go leaves out empty fields, which Berth shows; the kubelet shows the certificate that it made, and enableSystemLogQuery",
+    differences: ["GET /configz: body", "POST /configz: body"],
+  },
+  {
+    reason: "Berth has no metrics of its own health checks: they have no state",
+    differences: parts("GET /metrics/slis", "status", "header content-type", "header x-content-type-options"),
+  },
+  {
+    reason: "Berth gives OpenMetrics to a client that asks for it; the kubelet gives the text format alone",
+    differences: ["GET /metrics (accept application/openmetrics-text; version=1.0.0): header content-type"],
+  },
+  {
+    reason: "the attribute href is HTML too, where an ampersand is &amp;; Go leaves it as it is",
+    differences: ["GET /logs/berth-api-cases/: body"],
+  },
+  {
+    reason: "Berth names the type of an answer without a body",
+    differences: header("content-type", "GET /logs/berth-api-cases", `${FILE}/`),
+  },
+  {
+    reason: "a pod can write files of /var/log: Berth forbids browsers to guess their type",
+    differences: header("x-content-type-options", FILE, `${FILE} (range bytes=0-3)`),
+  },
+  {
+    reason: "Berth sends whole files of /var/log, which a server may do for a range",
+    differences: [
+      ...parts(FILE, "header accept-ranges"),
+      ...parts(`${FILE} (range bytes=0-3)`, "status", "header accept-ranges", "header content-range", "body"),
+      ...parts(`${FILE} (range bytes=900-)`, "status", "header content-range", "body"),
+    ],
+  },
+  {
+    reason: "the kubelet has no index of its profiles, Berth says which it has",
+    differences: parts("GET /debug/pprof/", "status", "body"),
+  },
+  {
+    reason: "the parser of Bun refuses methods that are not registered",
+    differences: parts("BREW /healthz", "status", "header content-type", "header x-content-type-options", "body"),
+  },
+];

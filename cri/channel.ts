@@ -154,7 +154,7 @@ function call<Request, Response>(
     function withDeadlineCode(error: CriError): CriError {
       const isOurCancellation = signal?.aborted === true || clock.now() < deadline - DEADLINE_SLACK_MS;
       const isByRuntime = error.code === "CANCELLED" && !isOurCancellation;
-      const isByUs = error.code === "DEADLINE_EXCEEDED" && error.details.startsWith("Deadline exceeded after ");
+      const isByUs = error.code === "DEADLINE_EXCEEDED" && error.details.startsWith("Deadline exceeded");
       if (!isByRuntime && !isByUs) return error;
       return new CriError("DEADLINE_EXCEEDED", method.name, `no answer within ${deadlineMs} ms`, { cause: error });
     }

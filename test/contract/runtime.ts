@@ -430,22 +430,19 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     });
 
     test("exec, attach and portForward fail if nothing runs: UNKNOWN, or NOT_FOUND if it is missing", async () => {
-      const { container, sandbox } = await runPod("obeys-term");
+      const stopped = await runPod("obeys-term");
       const streams = { stdin: false, stdout: true, stderr: true, tty: false };
-      await runtime.stopContainer(container, 0);
-      await runtime.stopPodSandbox(sandbox);
-      for (const call of [
-        runtime.exec(container, ["true"], streams),
-        runtime.attach(container, streams),
-        runtime.portForward(sandbox, []),
-      ])
-        expect(await failureOf(call)).toMatchObject({ name: "CriError", code: "UNKNOWN" });
-      for (const call of [
-        runtime.exec("missing" as ContainerId, ["true"], streams),
-        runtime.attach("missing" as ContainerId, streams),
-        runtime.portForward("missing" as SandboxId, []),
-      ])
-        expect(await failureOf(call)).toMatchObject({ name: "CriError", code: "NOT_FOUND" });
+      await runtime.stopContainer(stopped.container, 0);
+      await runtime.stopPodSandbox(stopped.sandbox);
+      for (const [container, sandbox, code] of [
+        [stopped.container, stopped.sandbox, "UNKNOWN"],
+        ["missing" as ContainerId, "missing" as SandboxId, "NOT_FOUND"],
+      ] as const) {
+        const failure = { name: "CriError", code };
+        expect(await failureOf(runtime.exec(container, ["true"], streams))).toMatchObject(failure);
+        expect(await failureOf(runtime.attach(container, streams))).toMatchObject(failure);
+        expect(await failureOf(runtime.portForward(sandbox, []))).toMatchObject(failure);
+      }
     });
 
     test("an update changes a running container, and its status shows that", async () => {

@@ -83,7 +83,9 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
       const { cpu, memory } = pod?.containers.find((each) => each.name === name) ?? {};
       expect(cpu?.usageCoreNanoSeconds).toBeWithin(before.cpuNs, (after.containers.get(name)?.cpuNs ?? 0) + 1);
       expect(cpu?.usageNanoCores).toBeWithin(0, 2e9);
-      expect(memory?.workingSetBytes).toBeWithin(before.memoryBytes * 0.7, before.memoryBytes * 1.5);
+      // A gauge moves: the kernel takes back pages of a container of half a megabyte at any time.
+      const readings = [before.memoryBytes, after.containers.get(name)?.memoryBytes ?? 0];
+      expect(memory?.workingSetBytes).toBeWithin(Math.min(...readings) * 0.5, Math.max(...readings) * 1.5);
     }
     expect(pod?.network?.rxBytes).toBeWithin(sandbox.rxBytes, after.sandbox.rxBytes + 1);
     const writes = pod?.containers.map(({ logs, rootfs }) => [logs?.usedBytes, rootfs?.capacityBytes]);

@@ -320,6 +320,19 @@ const summaryOf = (verdict: Verdict) => {
   return verdict.outcome === "reached" ? "reached" : verdict.sentence.split(";")[0]?.replace("p: ", "");
 };
 
+test("a random pod fails with its init container, and not with the container that did not exist yet", () => {
+  const failed = endedPod("Failed", 137, "ContainerStatusUnknown");
+  const terminated = { exitCode: 128, reason: "StartError", finishedAt: "2026-01-01T00:00:20Z" };
+  const first = { name: "first", state: { terminated }, ready: false, restartCount: 1, image: "", imageID: "" };
+  const pod = { ...failed, status: { ...failed.status, initContainerStatuses: [first] } };
+  const kills = [kill("agent", 19.5, 20)];
+  const call = { class: "start", name: "StartContainer", podUid: "uid-p", container: "first" } as const;
+  const cancelled = { ...call, containerId: undefined, fromMs: kills[0]!.fromMs, untilMs: kills[0]!.untilMs };
+  const interruptions = { kills, calls: { interrupted: [], failed: [cancelled] }, hookFailures: [] };
+  const notes = restartAllNotes.slice(0, 5);
+  expect(summaryOf(judged("restartall", { pod, notes, interruptions }))).toBe("never began");
+});
+
 for (const [life, kind, pod, notes, alive, outcome] of rows)
   test(`a random pod ${life}: ${outcome}`, () => {
     const kills = [kill("runtime", 19, 21)];

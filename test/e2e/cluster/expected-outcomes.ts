@@ -193,11 +193,16 @@ function compareExitCode(
   return [{ rule: hasStarted ? "interrupted" : "never began", container }];
 }
 
-/** The main container if it has ended, else the init container that has failed. */
+/**
+ * The main container if it has ended, else the init container that has failed. `ContainerStatusUnknown` is the reason of a
+ * container that did not exist when its pod failed.
+ */
 function failedContainer({ status }: Pod): ContainerStatus | undefined {
   const main = status?.containerStatuses?.[0];
   const hasFailed = ({ state }: ContainerStatus) => (state?.terminated?.exitCode ?? 0) !== 0;
-  return main?.state?.terminated === undefined ? (status?.initContainerStatuses?.find(hasFailed) ?? main) : main;
+  const { terminated } = main?.state ?? {};
+  if (terminated !== undefined && terminated.reason !== "ContainerStatusUnknown") return main;
+  return status?.initContainerStatuses?.find(hasFailed) ?? main;
 }
 
 function compareCompleted(kind: Kind, pod: Pod, notes: Notes, alive: number): Finding {

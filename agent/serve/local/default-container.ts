@@ -1,10 +1,10 @@
+import { allContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { defaultContainerAnnotation } from "../../../proto/kubernetes/well-known-names.ts";
 
 /** The container that kubectl takes if none is named: that of the annotation if there is such a one, else the first. */
 export function defaultContainerOf({ metadata, spec }: Pod): string {
   const annotated = metadata.annotations?.[defaultContainerAnnotation];
-  const containers = [...spec.containers, ...(spec.initContainers ?? []), ...(spec.ephemeralContainers ?? [])];
-  const found = containers.find(({ name }) => name === annotated) ?? spec.containers[0];
+  const found = allContainers(spec).find(({ name }) => name === annotated) ?? spec.containers[0];
   return found?.name ?? "";
 }

@@ -6,6 +6,7 @@ import { type Files, FilesError } from "../../../host/fs/files.ts";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import { quoteGo } from "../../../proto/go-quote.ts";
 import type { PodUid } from "../../../proto/ids.ts";
+import { allContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { ApiError } from "../api/api-error.ts";
 import type { ApiResponse } from "../api/route.ts";
@@ -73,8 +74,7 @@ function findInstance(
   const found = findPod(namespace, name);
   if (found === undefined) throw new ApiError(404, `pod ${quoteGo(name)} does not exist`);
   const { spec, status, metadata } = found;
-  const containers = [...spec.containers, ...(spec.initContainers ?? []), ...(spec.ephemeralContainers ?? [])];
-  if (!containers.some((each) => each.name === container))
+  if (!allContainers(spec).some((each) => each.name === container))
     throw new ApiError(404, `container ${quoteGo(container)} not found in pod ${quoteGo(name)}`);
   if (stream !== "All" && !splitsStreams) {
     const cure = "Please enable PodLogsQuerySplitStreams feature gate in kubelet";

@@ -1,5 +1,6 @@
 import type { ProcessStreams, Runtime } from "../../../cri/runtime.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
+import { allContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { ApiError } from "../api/api-error.ts";
 import type { ApiRequest, ApiResponse, Route, UpgradeRequest } from "../api/route.ts";
@@ -105,8 +106,7 @@ function requireConnectionUpgrade({ headers }: UpgradeRequest): void {
 const upgradeRequired = () => proxyError("Upgrade request required");
 
 function hasTerminal({ spec }: Pod, name: string | undefined): boolean {
-  const containers = [spec.containers, spec.initContainers ?? [], spec.ephemeralContainers ?? []].flat();
-  return containers.find((container) => container.name === name)?.tty === true;
+  return allContainers(spec).find((container) => container.name === name)?.tty === true;
 }
 
 const offersV5 = (request: UpgradeRequest) => offeredProtocols(request).includes(WEBSOCKET_PROTOCOL);

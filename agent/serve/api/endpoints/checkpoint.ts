@@ -4,6 +4,7 @@ import type { Clock } from "../../../../host/clock.ts";
 import type { Files } from "../../../../host/fs/files.ts";
 import { ContainerState } from "../../../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid } from "../../../../proto/ids.ts";
+import { allContainers } from "../../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../../../proto/kubernetes/values/time.ts";
 import { ApiError } from "../api-error.ts";
@@ -62,7 +63,5 @@ export function createCheckpointRoutes({ findPod, runtime, root, clock }: Checkp
   ];
 }
 
-function hasContainer({ spec }: Pod, name: string): boolean {
-  const { containers, initContainers = [], ephemeralContainers = [] } = spec;
-  return [...containers, ...initContainers, ...ephemeralContainers].some((container) => container.name === name);
-}
+const hasContainer = ({ spec }: Pod, name: string): boolean =>
+  allContainers(spec).some((container) => container.name === name);

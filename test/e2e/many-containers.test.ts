@@ -1,4 +1,4 @@
-// A pod of forty containers with one process namespace, whose shim blocks when all of them are stopped at once.
+// Pods of forty containers, whose shim blocks when all of them are stopped at once.
 import { afterAll, beforeAll, describe, setDefaultTimeout, test } from "bun:test";
 import { busyboxImage } from "../bed/images/images.ts";
 import { podOf, untilStopped } from "./manifest.ts";
@@ -21,8 +21,11 @@ for (const version of versionsUnderTest)
     });
     afterAll(() => node.tearDown());
 
-    test("a pod of forty containers that share a process namespace ends within seconds", async () => {
-      await node.putManifest(podOf("many", {}, { containers, shareProcessNamespace: true }));
+    test.each([
+      ["have namespaces of their own", false],
+      ["share a process namespace", true],
+    ])("a pod of forty containers that %s ends within seconds", async (_, shareProcessNamespace) => {
+      await node.putManifest(podOf("many", {}, { containers, shareProcessNamespace }));
       await node.waitForPod("many", "it is up", ({ ready }) => ready === "40/40", 90_000);
       await node.removeFile("many.yaml");
       await node.waitUntilEmpty(30_000);

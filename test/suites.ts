@@ -46,7 +46,7 @@ const idle =
   /^test\/e2e\/(agent-restart|restart-policy|thirty-pods|unrunnable-pod|upgrade|cluster\/rotation)\.test\.ts$/;
 
 /** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
-const needsMachine = /^test\/e2e\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
+const needsMachine = /^test\/e2e\/|^test\/contract\/(?!.*-fake(\.long)?\.test\.ts$)/;
 /**
  * The docs conformance tests are many and find little that unit tests and scenarios miss, so only `npm test` runs them.
  */
@@ -60,7 +60,7 @@ const scenarios = /^test\/scenarios\//;
 const BACKGROUND_TIMEOUT_MS = 5 * minuteMs;
 const folders = "{proto,host,probe-net,cri,kube,cni,cgroups,csi,devices,agent,cli,test}";
 
-/** Tests on fakes that compute for a second or longer: `npm test` runs them, the quick check does not. */
+/** Tests without a machine that take several seconds: `npm test` runs them, the quick check does not. */
 const long = /\.long\.test\.ts$/;
 
 /** A test file that contains this call needs the upstream programs. */

@@ -25,7 +25,7 @@ const runs = Number(process.env["FUZZ_RUNS"] ?? 2000);
  * FUZZ_RUNS: so a tenth of it, which is 1000 in CI, where both sources together take less than a minute, and 20 000 in
  * `npm run test:extended`.
  */
-const exits = Math.max(50, Math.ceil(runs / (runs < 100_000 ? 10 : 5)));
+const exits = Math.max(10, Math.ceil(runs / (runs < 100_000 ? 10 : 5)));
 const longMs = 1_800_000;
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 

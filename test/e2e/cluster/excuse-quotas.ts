@@ -1,10 +1,14 @@
 import { notesItsEnd, type Verdict } from "./expected-outcomes.ts";
+import type { Kind } from "./random-workload.ts";
 
-/** Of all pods, this share may be excused. */
-const MOST_EXCUSED = 0.3;
-/** Of the pods that end, at least this share must have noted their own end. */
-const LEAST_NOTED = 0.5;
-/** Of each so many pods of a kind, at least one must have reached its outcome; of two it is one, too. */
+/** Of all pods, this share may be excused. Kills meet two to four of fifteen pods, rarely five. */
+const MOST_EXCUSED = 0.4;
+/** Of the pods that end, at least this share must have noted their own end. Kills meet two to four of nine. */
+const LEAST_NOTED = 1 / 3;
+/**
+ * Of each so many pods of a kind, at least one must have reached its outcome. Kills may meet both of two pods;
+ * `kindsWithoutOutcome` names those kinds.
+ */
 const REACHED_ONCE_IN = 3;
 
 /** Returns one sentence for each quota that the excuses exceed: an agent that starts nothing would excuse all pods. */
@@ -19,11 +23,18 @@ export function exceededQuotas(verdicts: readonly Verdict[]): readonly string[] 
     exceeded.push(`only ${noted.length} of ${ending.length} pods that end have noted their end`);
   for (const [kind, own] of Map.groupBy(verdicts, (verdict) => verdict.kind)) {
     const reached = own.filter(({ outcome }) => outcome === "reached");
-    const required = own.length < 2 ? 0 : Math.max(1, Math.floor(own.length / REACHED_ONCE_IN));
+    const required = Math.floor(own.length / REACHED_ONCE_IN);
     if (reached.length < required)
       exceeded.push(`only ${reached.length} of ${own.length} pods of the kind ${kind} have reached their outcome`);
   }
   return exceeded;
+}
+
+/** The kinds of which no pod has reached its outcome: the kills met all of them, or the agent cannot run them. */
+export function kindsWithoutOutcome(verdicts: readonly Verdict[]): readonly Kind[] {
+  return [...Map.groupBy(verdicts, ({ kind }) => kind)]
+    .filter(([, own]) => own.every(({ outcome }) => outcome !== "reached"))
+    .map(([kind]) => kind);
 }
 
 const describe = (excused: readonly Verdict[]) =>

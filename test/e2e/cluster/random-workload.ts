@@ -39,6 +39,8 @@ export type Notes = readonly string[];
 
 export interface RandomPodsOptions {
   readonly count: number;
+  /** The number in the first pod's name; 0 by default. */
+  readonly firstNumber?: number;
   readonly random: () => number;
   /** The containers write notes into a folder per pod below this one. */
   readonly folder: string;
@@ -55,10 +57,10 @@ export interface RandomPodsOptions {
 /** Returns random pods, about as many of each kind. */
 export function createRandomPods({ count, random, folder, ...options }: RandomPodsOptions): readonly RandomPod[] {
   const { remoteImage, kinds = Object.keys(PODS) as Kind[], changesWithinMs = 30_000 } = options;
-  const { startsWithinSeconds = 12 } = options;
+  const { startsWithinSeconds = 12, firstNumber = 0 } = options;
   return Array.from({ length: count }, (_, at) => {
     const kind = kinds[at % kinds.length] ?? "once";
-    const name = `${kind}-${at}`;
+    const name = `${kind}-${firstNumber + at}`;
     const lasts = (random() * 12).toFixed(1);
     const code = random() < 0.5 ? 0 : 3;
     const atMs = random() * changesWithinMs;

@@ -20,14 +20,14 @@ export interface OutcomeTimes {
 
 /**
  * Expects that all pods reach their outcomes after all faults, without a duplicate container and within the quotas of
- * excuses, and that the outcomes hold.
+ * excuses, and that the outcomes hold. Returns the verdict on each pod.
  */
 export async function expectOutcomes(
   bed: RandomPodsBed,
   workload: readonly RandomPod[],
   { kills, unexpectedExits }: AgentKills,
   { calmMs, holdMs }: OutcomeTimes,
-): Promise<void> {
+): Promise<readonly Verdict[]> {
   const calmFrom = performance.now();
   const { cluster, folder, openFileWatch } = bed;
   const calls = followRuntimeCalls(cluster.node.containerd.logFile);
@@ -62,6 +62,20 @@ export async function expectOutcomes(
   const notes = await Promise.all(workload.map(async ({ name }) => [name, await readNotes(folder, name)] as const));
   const { hookFailures } = await interruptions();
   expect(podsWithoutPreStop(pods, new Map(notes), hookFailures, kills)).toEqual([]);
+  return held;
+}
+
+/** Expects that all pods reach their outcomes within `timeoutMs` without any kill. */
+export async function expectUndisturbedOutcomes(
+  bed: RandomPodsBed,
+  workload: readonly RandomPod[],
+  timeoutMs: number,
+): Promise<void> {
+  const calls = followRuntimeCalls(bed.cluster.node.containerd.logFile);
+  const undisturbed = async () => ({ kills: [], calls: await calls(), hookFailures: [] });
+  const reached = await awaitOutcomes(bed, workload, undisturbed, timeoutMs);
+  console.log(`without kills:\n${outcomeTable(reached)}`);
+  expect(reached.filter(({ outcome }) => outcome !== "reached")).toEqual([]);
 }
 
 const LOOP_MOMENT_MS = 5_000;

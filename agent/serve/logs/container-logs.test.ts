@@ -253,6 +253,23 @@ test("a follower gets every line over rotations, also those that come late to th
   expect(await follower.done).toEqual({ status: 200, text: expected });
 });
 
+test("a follower of a log in Docker's format gets parts of lines as they come, over a rotation, too", async () => {
+  const entry = (log: string, stream = "stdout") => `${JSON.stringify({ log, stream, time: T })}\n`;
+  await writeFile(current, entry("old\n") + entry("a\n"));
+  const { request, endContainer } = createFixture();
+  const follower = request("follow=true&tailLines=1&timestamps=true");
+  await follower.received("a\n");
+  await appendFile(current, entry("part "));
+  await follower.received("part ");
+  await appendFile(current, entry("end\n"));
+  await follower.received("end\n");
+  await rotate();
+  await appendFile(current, entry("new\n", "stderr"));
+  await follower.received("new\n");
+  endContainer();
+  expect(await follower.done).toEqual({ status: 200, text: `${T} a\n${T} part end\n${T} new\n` });
+});
+
 test("a follower finds the new file although the event of its creation is lost", async () => {
   const files = createFiles(root);
   const { request, endContainer } = createFixture({

@@ -12,8 +12,8 @@ import { ApiError } from "../api/api-error.ts";
 import type { ApiResponse } from "../api/route.ts";
 import type { ContainerEnds } from "./container-ends.ts";
 import { instanceWithLogs } from "./container-instance.ts";
+import { LogFormatError } from "./cri-log-lines.ts";
 import { followLog } from "./follow-log.ts";
-import { LogFormatError } from "./log-lines.ts";
 import type { LogOptions } from "./log-options.ts";
 import { createReadBlocks } from "./read-blocks.ts";
 

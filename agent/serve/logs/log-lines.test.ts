@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { createLogLines, type LogLinesOptions, outputBytes } from "./log-lines.ts";
+import { type LogLinesOptions, outputBytes } from "./cri-log-lines.ts";
+import { createLogLines } from "./log-lines.ts";
 
 const all: LogLinesOptions = {
   timestamps: false,
@@ -17,8 +18,7 @@ function convert(log: string | Buffer, options: Partial<LogLinesOptions> = {}, p
   const length = Math.max(1, Math.min(pieceBytes, bytes.length));
   for (let at = 0; at < bytes.length && !lines.isDone(); at += length) {
     const input = bytes.subarray(at, at + length);
-    const output = Buffer.alloc(outputBytes(input.length));
-    pieces.push(output.subarray(0, lines.convert(input, output)));
+    pieces.push(lines.convert(input, Buffer.alloc(outputBytes(input.length))));
   }
   lines.end();
   return Buffer.concat(pieces).toString("latin1");
@@ -103,6 +103,72 @@ for (const [sentence, log, text, options] of rows)
       expect(convert(log, options, pieceBytes)).toBe(text);
   });
 
+const entry = (log: string, stream = "stdout", time = "2026-01-02T03:04:05.57606443Z") =>
+  `${JSON.stringify({ log, stream, time })}\n`;
+const D = "2026-01-02T03:04:05.576064430Z";
+const dockerRows: typeof rows = [
+  ["lines of both streams, in their order", entry("a\n") + entry("b\n", "stderr"), "a\nb\n"],
+  ["parts of a line", entry("a") + entry("b") + entry("c\n") + entry("d\n"), "abc\nd\n"],
+  [
+    "only the first part of a line has its time",
+    entry("a") + entry("b\n") + entry("c\n"),
+    `${D} ab\n${D} c\n`,
+    { timestamps: true },
+  ],
+  [
+    "characters that JSON escapes",
+    entry('"\t\u0001\u2028\\{}\n'),
+    Buffer.from('"\t\u0001\u2028\\{}\n').toString("latin1"),
+  ],
+  ["empty messages", entry("\n") + entry("") + entry("a\n"), "\na\n"],
+  ["stderr alone", entry("a\n") + entry("b\n", "stderr"), "b\n", { stream: "Stderr" }],
+  ["a number of lines", entry("a\n") + entry("b\n", "stderr") + entry("c\n"), "a\nb\n", { maxLines: 2 }],
+  ["no lines", entry("a\n"), "", { maxLines: 0 }],
+  ["a limit cuts the last line", entry("abc\n") + entry("def\n"), "abc\nd", { limitBytes: 5 }],
+  ["a limit may cut a time", entry("abc\n"), "2026-", { limitBytes: 5, timestamps: true }],
+  ["a limit counts what is sent", entry("abc\n", "stderr") + entry("d\n"), "d\n", { limitBytes: 2, stream: "Stdout" }],
+  [
+    "lines since a time",
+    entry("a\n", "stdout", "2026-01-02T03:04:04Z") + entry("b\n"),
+    "b\n",
+    { since: { seconds: Date.UTC(2026, 0, 2, 3, 4, 5) / 1000, nanos: 0 } },
+  ],
+  [
+    "fields in any order, others besides, and an offset",
+    `{"time":"2026-01-02T03:04:05+02:00","attrs":{"tag":"x"},"stream":"stdout","log":"a\\n"}\n`,
+    "2026-01-02T03:04:05.000000000+02:00 a\n",
+    { timestamps: true },
+  ],
+  [
+    "lines that cannot be read are left out",
+    `${entry("a\n")}x\n\n[]\n{"log":1}\n${T} stdout F b\n${entry("c\n")}`,
+    "a\nc\n",
+  ],
+  ["a last line that breaks off", `${entry("a\n")}{"log":"b`, "a\n"],
+  ["a line of more than a megabyte is left out", entry("a\n") + entry("x".repeat(1_048_577)) + entry("b\n"), "a\nb\n"],
+];
+for (const [sentence, log, text, options] of dockerRows)
+  test(`the lines of a log of Docker: ${sentence}`, () => {
+    const pieces = log.length > 10_000 ? [65_536] : [Number.POSITIVE_INFINITY, 1, 2, 7, 40];
+    for (const pieceBytes of pieces) expect(convert(log, options, pieceBytes)).toBe(text);
+  });
+
+test("a log of Docker is refused by its first line, and by another stream than stdout and stderr", () => {
+  const refusal = (message: string) => expect.objectContaining({ name: "LogFormatError", message });
+  const unsupported = "failed to get parse function: unsupported log format: ";
+  expect(() => convert('{"log":1}\n')).toThrow(refusal(`${unsupported}"{\\"log\\":1}\\n"`));
+  expect(() => convert('{"log":"a')).toThrow(refusal(`${unsupported}"{\\"log\\":\\"a"`));
+  expect(() => convert(entry("a\n") + entry("b\n", "stdin"))).toThrow(refusal('unexpected stream type "stdin"'));
+});
+
+test("a log of Docker stays one when another file follows, without the beginning of a line", () => {
+  const lines = createLogLines(all);
+  const take = (text: string) => lines.convert(Buffer.from(text), Buffer.alloc(0)).toString();
+  expect(take(`${entry("a\n")}{"lo`)).toBe("a\n");
+  lines.startFile();
+  expect(take(entry("b\n"))).toBe("b\n");
+});
+
 test("characters that a piece cuts, and bytes that are no characters, arrive as they are", () => {
   const message = Buffer.concat([Buffer.from("ä€😀"), Buffer.from([0xff, 0x00, 0xc3])]);
   const log = Buffer.concat([Buffer.from(`${T} stdout F `), message, Buffer.from("\n")]);
@@ -113,8 +179,8 @@ test("characters that a piece cuts, and bytes that are no characters, arrive as 
 test("a line of 10 MB without an end is passed on piece by piece", () => {
   const lines = createLogLines(all);
   const output = Buffer.alloc(outputBytes(65_536));
-  let sent = lines.convert(Buffer.from(`${T} stdout F `), output);
-  for (let piece = 0; piece < 160; piece++) sent += lines.convert(Buffer.alloc(65_536, "x"), output);
+  let sent = lines.convert(Buffer.from(`${T} stdout F `), output).length;
+  for (let piece = 0; piece < 160; piece++) sent += lines.convert(Buffer.alloc(65_536, "x"), output).length;
   expect(sent).toBe(160 * 65_536);
 });
 
@@ -132,7 +198,7 @@ test("a log that is in no known format is refused by its first line", () => {
 test("the beginning of a line is left out when another file follows", () => {
   const lines = createLogLines(all);
   const output = Buffer.alloc(10_000);
-  const take = (text: string) => output.subarray(0, lines.convert(Buffer.from(text), output)).toString();
+  const take = (text: string) => lines.convert(Buffer.from(text), output).toString();
   expect(take(`${T} stdout F a\n${T} std`)).toBe("a\n");
   lines.startFile();
   expect(take(`${T} stdout F b\n`)).toBe("b\n");

@@ -2,7 +2,8 @@ import { basename, dirname } from "node:path/posix";
 import type { Clock } from "../../../host/clock.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import type { ReadableFile } from "../../../host/fs/readable-file.ts";
-import { createLogLines, type LogLines } from "./log-lines.ts";
+import type { LogLines } from "./cri-log-lines.ts";
+import { createLogLines } from "./log-lines.ts";
 import type { LogOptions } from "./log-options.ts";
 import type { ReadBlocks } from "./read-blocks.ts";
 
@@ -58,9 +59,7 @@ export function createLogReader(
       if (last !== log) lines.startFile();
       last = log;
       log.position += length;
-      const converted = lines.convert(input.subarray(0, length), output);
-      // A copy: the connection may hold it longer than the block is ours.
-      return Buffer.from(output.subarray(0, converted));
+      return lines.convert(input.subarray(0, length), output);
     }, signal);
 
   return {

@@ -1,6 +1,6 @@
 import { createSemaphore } from "../../../host/async/semaphore.ts";
 import type { Clock } from "../../../host/clock.ts";
-import { outputBytes } from "./log-lines.ts";
+import { outputBytes } from "./cri-log-lines.ts";
 
 /** The memory of one read of a log, and of what it is converted to. */
 export interface ReadBlock {

@@ -70,6 +70,13 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly cgroupDriver: CgroupDriver;
   /** The path of the cgroup below which the agent makes all of its own; empty for the root. */
   readonly cgroupRoot: string;
+  /** The cgroups of daemons that /stats/summary shows, below the mount point; each is undefined if none is configured. */
+  readonly daemonCgroups: {
+    /** `--runtime-cgroups`: the container runtime. */
+    readonly runtime?: string;
+    /** `systemCgroups`: the other daemons. */
+    readonly misc?: string;
+  };
   readonly failCgroupV1: boolean;
   readonly failSwapOn: boolean;
   /** The OOM score of the agent itself. */

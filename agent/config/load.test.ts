@@ -165,6 +165,19 @@ describe("precedence:", () => {
     ]);
   });
 
+  test("the cgroups of daemons are paths below the mount point", async () => {
+    const cgroupsOf = async (args: readonly string[], text = "") =>
+      (await load(args, { "/config": text })).config.daemonCgroups;
+    expect(await cgroupsOf([])).toEqual({});
+    expect(await cgroupsOf(["--runtime-cgroups=/system.slice/containerd.service/"])).toEqual({
+      runtime: "/system.slice/containerd.service",
+    });
+    expect(await cgroupsOf(["--runtime-cgroups=runtime.slice"], "systemCgroups: ../system\ncgroupRoot: /")).toEqual({
+      runtime: "/runtime.slice",
+      misc: "/system",
+    });
+  });
+
   test("a drop-in is merged after the file's defaults", async () => {
     expect(await problemsOf([], { "/config": "", "/d/1.conf": "maxParallelImagePulls: 5" })).toEqual([
       "/d/1.conf:3: maxParallelImagePulls: found 5, must be 1 unless serializeImagePulls is false",

@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import type { MemoryQoS } from "../../proto/cgroup/memory-qos.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { parseQuantity, toScaled } from "../../proto/kubernetes/values/quantity.ts";
@@ -23,6 +24,7 @@ export interface FlagOnlySettings {
   readonly config: string;
   readonly configDir: string;
   readonly nodeIP: string;
+  readonly runtimeCgroups: string;
   readonly nodeLabels: Readonly<Record<string, string>>;
   readonly cloudProvider: string;
   readonly imageCredentialProviderConfig: string;
@@ -43,6 +45,7 @@ export function resolveConfig(
   absolute: (path: string) => string,
 ): Config {
   const runtime = withScheme(kubelet.containerRuntimeEndpoint);
+  const { earlyProbes, keepsReferencedObjects, setsKernelTunables } = flags;
   const gates = resolveGates(new Map(Object.entries(kubelet.featureGates)));
   return {
     ...{ nodeName, flagValues },
@@ -67,8 +70,7 @@ export function resolveConfig(
     maxContainerRestartPeriodMs: validDurationMs(
       kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD,
     ),
-    earlyProbes: flags.earlyProbes,
-    keepsReferencedObjects: flags.keepsReferencedObjects,
+    ...{ earlyProbes, keepsReferencedObjects, setsKernelTunables },
     certificateGates: {
       clusterTrustBundleProjection: gates.ClusterTrustBundleProjection,
       podCertificateRequest: gates.PodCertificateRequest,
@@ -83,6 +85,7 @@ export function resolveConfig(
     cgroupsPerQOS: kubelet.cgroupsPerQOS,
     cgroupDriver: kubelet.cgroupDriver,
     cgroupRoot: kubelet.cgroupRoot,
+    daemonCgroups: daemonCgroupsOf(kubelet, flags),
     cpuCFSQuota: kubelet.cpuCFSQuota,
     cpuCFSQuotaPeriodMs: validDurationMs(kubelet.cpuCFSQuotaPeriod),
     failCgroupV1: kubelet.failCgroupV1,
@@ -90,7 +93,6 @@ export function resolveConfig(
     oomScoreAdj: kubelet.oomScoreAdj,
     maxOpenFiles: kubelet.maxOpenFiles,
     protectKernelDefaults: kubelet.protectKernelDefaults,
-    setsKernelTunables: flags.setsKernelTunables,
     singleProcessOOMKill: kubelet.singleProcessOOMKill,
     swapBehavior: kubelet.memorySwap.swapBehavior,
     memoryQoS: gates.MemoryQoS ? memoryQoSOf(kubelet) : undefined,
@@ -112,6 +114,17 @@ function imageVerificationOf({
   preloadedImagesVerificationAllowlist: allowlist,
 }: KubeletConfiguration): Config["imageVerification"] {
   return policy && { policy, allowlist };
+}
+
+function daemonCgroupsOf(
+  { systemCgroups }: Pick<KubeletConfiguration, "systemCgroups">,
+  { runtimeCgroups }: Pick<FlagOnlySettings, "runtimeCgroups">,
+): Config["daemonCgroups"] {
+  const below = (path: string) => posix.resolve("/", path);
+  return {
+    ...(runtimeCgroups !== "" && { runtime: below(runtimeCgroups) }),
+    ...(systemCgroups !== "" && { misc: below(systemCgroups) }),
+  };
 }
 
 /** The agent's own log, and those of containers. */
@@ -275,6 +288,7 @@ export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySett
     config: text("config"),
     configDir: text("config-dir"),
     nodeIP: text("node-ip"),
+    runtimeCgroups: text("runtime-cgroups"),
     nodeLabels: mapOf(byName.get("node-labels")?.value),
     cloudProvider: text("cloud-provider"),
     imageCredentialProviderConfig: text("image-credential-provider-config"),

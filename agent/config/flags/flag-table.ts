@@ -133,7 +133,7 @@ export const flagGroups: readonly FlagGroup[] = [
         "a CredentialProviderConfig, or a directory of them",
       ),
       standaloneFlag("image-credential-provider-bin-dir", "string", "the directory of the plugins that it names"),
-      unimplementedFlag("runtime-cgroups", "string", "the cgroup of the runtime", "the runtime is not measured yet"),
+      standaloneFlag("runtime-cgroups", "string", "the cgroup of the runtime, whose usage /stats/summary shows"),
     ],
   },
   {

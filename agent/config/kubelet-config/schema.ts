@@ -18,7 +18,6 @@ function notImplemented(type: FieldType, insteadMessage: string, rest: OtherProp
 
 const structField: Field = { type: "struct", implemented: true };
 
-const noDaemonCgroups = "the agent leaves the cgroups of daemons as they are";
 const noMemoryReservation = "no memory is reserved for QoS classes";
 const noEviction = "the node reports pressure, but evicts no pods yet";
 const noImageGc = "images are never removed yet";
@@ -148,8 +147,8 @@ export const schema = {
   imageGCLowThresholdPercent: notImplemented("*int32", noImageGc, { default: 80, ...percentRange }),
   volumeStatsAggPeriod: implemented("Duration", { default: "1m" }),
 
-  kubeletCgroups: notImplemented("string", noDaemonCgroups),
-  systemCgroups: notImplemented("string", noDaemonCgroups),
+  kubeletCgroups: notImplemented("string", "the agent stays in its cgroup, which /stats/summary shows"),
+  systemCgroups: notImplemented("string", "/stats/summary shows its usage, and no process is moved into it"),
   cgroupRoot: implemented("string"),
   cgroupsPerQOS: implemented("*bool", { default: true }),
   cgroupDriver: implemented("string", { default: "cgroupfs", allowed: ["cgroupfs", "systemd"] }),

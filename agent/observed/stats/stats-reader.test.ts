@@ -352,6 +352,21 @@ describe("pods with cgroups of their own", () => {
     expect(pods).toHaveLength(1);
   });
 
+  test("have beside them the daemons whose cgroups are configured, but those that are absent", async () => {
+    await runPod("web");
+    const systemCgroups = { kubelet: "/berth.service", runtime: "/containerd.service", misc: "/system.slice" };
+    await makeCgroup(systemCgroups.runtime, 2_000_000);
+    await makeCgroup(systemCgroups.misc, 3_000_000);
+    for (const detail of ["cpu-and-memory", "summary"] as const) {
+      const { node } = await createReader({ systemCgroups }).read(detail);
+      expect(node.systemContainers.map(({ name, usage }) => [name, usage.cpu?.usageNs])).toEqual([
+        ["runtime", 2e9],
+        ["misc", 3e9],
+        ["pods", 1e9],
+      ]);
+    }
+  });
+
   test("have the page of cAdvisor with the cgroups above, and every file", async () => {
     await runPod("web");
     const { node, pods } = await createReader().read("all");

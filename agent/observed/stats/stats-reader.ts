@@ -30,7 +30,7 @@ export interface StatsReaderDeps {
   readonly disks: DiskUsages;
   /** The figures of volumes by the uids of their pods. Never rejects. */
   readonly volumes: () => Promise<ReadonlyMap<string, readonly VolumeReading[]>>;
-  /** The cgroups of parts of the system, below the mount point. */
+  /** The cgroups of parts of the system, below the mount point. One that is absent is left out. */
   readonly systemCgroups: Readonly<Partial<Record<SystemContainerName, string>>>;
   readonly proc: ProcStats;
   readonly tasks: Proc["taskAvailability"];

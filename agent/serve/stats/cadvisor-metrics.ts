@@ -64,10 +64,12 @@ function labelledCgroups({ node, pods }: StatsReadings): readonly LabelledCgroup
   const plain = (path: string, usage: UsageReading): LabelledCgroup => ({ labels: labelsOf({ id: path }), usage });
   const above = node.cgroups ?? [];
   const isAbove = new Set(["/", ...above.map(({ path }) => path)]);
+  // Two daemons may share a cgroup.
+  const daemons = new Map(node.systemContainers.map(({ path, usage }) => [path, usage]));
   return [
     { ...plain("/", node.usage), interfaces: node.interfaces },
     ...above.filter(({ path }) => path !== "/").map(({ path, usage }) => plain(path, usage)),
-    ...node.systemContainers.filter(({ path }) => !isAbove.has(path)).map(({ path, usage }) => plain(path, usage)),
+    ...[...daemons].filter(([path]) => !isAbove.has(path)).map(([path, usage]) => plain(path, usage)),
     ...pods.flatMap(cgroupsOfPod),
   ];
 }

@@ -102,6 +102,33 @@ describe("/metrics/cadvisor", () => {
     expect(linesOf(page, "container_start_time_seconds")[0]).not.toMatch(/ \d{13}$/);
   });
 
+  const readByRules = [
+    "container_cpu_usage_seconds_total",
+    ...["working_set_bytes", "rss", "cache", "swap"].map((kind) => `container_memory_${kind}`),
+  ];
+  for (const name of readByRules)
+    test(`${name}, which recording rules of the kubernetes-mixin read, has the image of each container and sandbox`, () => {
+      const sandbox = { ...examplePod.sandbox!, image: "registry.k8s.io/pause:3.10" };
+      const page = cadvisorPage({ ...exampleReadings, pods: [{ ...examplePod, sandbox }] });
+      const images = linesOf(page, name).flatMap((line) =>
+        [...line.matchAll(/container="([^"]*)".*image="([^"]+)"/g)].map(([, container, image]) => [container, image]),
+      );
+      expect(images).toEqual([
+        ["", "registry.k8s.io/pause:3.10"],
+        ["main", "docker.io/library/nginx:1"],
+      ]);
+    });
+
+  test("a cgroup that several daemons share has each metric once", () => {
+    const { node } = exampleReadings;
+    const [kubelet, pods] = node.systemContainers;
+    const shared = ["runtime", "misc"] as const;
+    const systemContainers = [kubelet!, ...shared.map((name) => ({ ...kubelet!, name })), pods!];
+    expect(cadvisorPage({ ...exampleReadings, node: { ...node, systemContainers } })).toBe(
+      cadvisorPage(exampleReadings),
+    );
+  });
+
   const rows: readonly (readonly [name: string, value: string])[] = [
     ["container_spec_cpu_quota", "20000"],
     ["container_spec_cpu_period", "100000"],

@@ -55,7 +55,7 @@ function createReader(deps: StatsPagesDeps): StatsReader {
       : undefined,
     disks: createDiskUsages({ runtime, files, rootDir, podLogsDir, usageOfFile, usageOfFiles, clock, log }),
     volumes: async () => readingsOf(await volumes(), agent),
-    systemCgroups: ownCgroup === undefined ? {} : { kubelet: ownCgroup },
+    systemCgroups: { ...(ownCgroup !== undefined && { kubelet: ownCgroup }), ...config.daemonCgroups },
     proc,
     tasks: createProc().taskAvailability,
     clock,

@@ -52,6 +52,8 @@ export interface CallLimits {
   readonly signal?: AbortSignal | undefined;
   /** Undefined: no limit. */
   readonly deadlineMs: number | undefined;
+  /** Sent as metadata; undefined: the call belongs to no trace. */
+  readonly traceparent?: string | undefined;
 }
 
 /** One gRPC channel to one socket. All errors are `CriError`s. */
@@ -137,14 +139,15 @@ function call<Request, Response>(
   { clock, recordCall }: CallDeps,
   method: RpcMethod<Request, Response>,
   request: Request,
-  { signal, deadlineMs }: CallLimits,
+  { signal, deadlineMs, traceparent }: CallLimits,
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(cancelledError(method.name));
     const startedMs = clock.monotonicMs();
     const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : clock.now() + deadlineMs;
     const { path, encode, decode } = method;
-    const rpc = client.makeUnaryRequest(path, encode, decode, request, metadataOf(method), { deadline }, settle);
+    const metadata = metadataOf(method, traceparent);
+    const rpc = client.makeUnaryRequest(path, encode, decode, request, metadata, { deadline }, settle);
     const remove = onAbort(signal, () => rpc.cancel());
 
     /**
@@ -193,9 +196,13 @@ function stream<Request, Message>(
   });
 }
 
-function metadataOf<Request, Response>({ metadata = {} }: RpcMethod<Request, Response>): Metadata {
+function metadataOf<Request, Response>(
+  { metadata = {} }: RpcMethod<Request, Response>,
+  traceparent?: string,
+): Metadata {
   const sent = new Metadata();
   for (const [key, value] of Object.entries(metadata)) sent.set(key, value);
+  if (traceparent !== undefined) sent.set("traceparent", traceparent);
   return sent;
 }
 

@@ -29,6 +29,7 @@ import { type CallRecord, createChannel } from "./channel.ts";
 import { type CriRuntime, createRuntime } from "./client.ts";
 import type { CriError } from "./error.ts";
 import { rpcMethod } from "./rpc-method.ts";
+import { type PodActions, withTraceparent } from "./traced-runtime.ts";
 
 interface Codec<T> {
   fromPartial(partial: object): T;
@@ -147,6 +148,31 @@ describe("deadlines", () => {
       details: "no answer within 50 ms",
     });
   });
+});
+
+test("a call that belongs to a span carries it as W3C traceparent; others carry none", async () => {
+  const received: string[] = [];
+  const answerOf = (bytes: Buffer): UnaryResponder => {
+    return (call, answer) => {
+      received.push(call.metadata.get("traceparent").join());
+      answer(null, bytes);
+    };
+  };
+  const empty = Buffer.alloc(0);
+  const client = await startServer({
+    [runtimePath("RunPodSandbox")]: answerOf(bytesOf(RunPodSandboxResponse, { podSandboxId: "s" })),
+    [runtimePath("StopContainer")]: answerOf(empty),
+    [imagePath("PullImage")]: answerOf(bytesOf(PullImageResponse, { imageRef: "r" })),
+  });
+  const span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const callAll = async (runtime: PodActions) => {
+    await runtime.runPodSandbox(PodSandboxConfig.fromPartial({}), "");
+    await runtime.stopContainer("c" as ContainerId, 30);
+    await runtime.pullImage("i", undefined, undefined, { annotations: { key: "value" } });
+    return received.splice(0);
+  };
+  expect(await callAll(withTraceparent(client, span))).toEqual([span, span, span]);
+  expect(await callAll(client)).toEqual(["", "", ""]);
 });
 
 test("a cancelled call is CANCELLED, and the runtime sees that", async () => {

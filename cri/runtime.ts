@@ -24,6 +24,8 @@ export interface CriCallOptions {
   readonly signal?: AbortSignal;
   /** Ends the call with DEADLINE_EXCEEDED after this time, instead of the method's default. */
   readonly deadlineMs?: number;
+  /** The span that the call belongs to, as the value of the W3C header `traceparent`: the runtime's own spans join its trace. */
+  readonly traceparent?: string | undefined;
 }
 
 /** The pause process of a sandbox. No standard has it: a runtime that does not report it leaves both undefined. */

@@ -1,4 +1,5 @@
 import { CriError } from "../../cri/error.ts";
+import { withTraceparent } from "../../cri/traced-runtime.ts";
 import { createKeyedLock } from "../../host/async/keyed-lock.ts";
 import { createSemaphore } from "../../host/async/semaphore.ts";
 import { performerOf } from "../act/act.ts";
@@ -60,7 +61,9 @@ export function createActPort(
   const teardowns = createSemaphore({ permits: options.startSlots, stuckAfter: { clock, ms: STUCK_AFTER_MS } });
   const perform = (input: ActInput, action: Action, signal: AbortSignal) => {
     const performer = performerOf(action);
-    const work = () => performer.perform(deps, input, action, signal);
+    const traceparent = options.traces?.traceparent(input.uid, action);
+    const callDeps = traceparent === undefined ? deps : { ...deps, runtime: withTraceparent(runtime, traceparent) };
+    const work = () => performer.perform(callDeps, input, action, signal);
     if (performer.teardown === undefined) return work();
     return teardowns.run(work, signal, () => performer.teardown === "urgent");
   };

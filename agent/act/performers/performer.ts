@@ -1,5 +1,5 @@
 import type { Cgroups } from "../../../cgroups/cgroups.ts";
-import type { Runtime } from "../../../cri/runtime.ts";
+import type { PodActions } from "../../../cri/traced-runtime.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
@@ -62,7 +62,7 @@ export interface EffectInput {
 }
 
 export interface ActDeps extends VolumeDeps {
-  readonly runtime: Runtime;
+  readonly runtime: PodActions;
   readonly pulls: PullCoalescer;
   readonly dockerConfigFiles: DockerConfigFiles;
   /** The image credential provider plugins; undefined where the node has none. */

@@ -1,7 +1,7 @@
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
-import type { ActionKind } from "../../decide/pod/action.ts";
+import type { Action, ActionKind } from "../../decide/pod/action.ts";
 import { describe } from "../../decide/pod/action.ts";
 import type { ActionFinished } from "../../decide/pod/action-call.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
@@ -19,12 +19,19 @@ export interface PodStartTracesOptions {
 
 /** One trace for each start of a pod: from when the node has accepted it until it is ready, or ends. */
 export interface PodStartTraces {
+  /**
+   * The value of the header `traceparent` for the call of this action: its span is exported when the action has finished. With
+   * the flag that nothing is sampled for a start that is not traced, so that the runtime does not trace its calls either.
+   * Undefined for what belongs to no start.
+   */
+  traceparent(uid: PodUid, action: Action): string | undefined;
   onStatusDecided(decided: { readonly uid: PodUid; readonly desired: DesiredPod; readonly status: PodStatus }): void;
   onActionFinished(finished: ActionFinished): void;
   onPodFinished(uid: PodUid): void;
 }
 
 interface StartTrace {
+  readonly isSampled: boolean;
   readonly traceId: string;
   readonly spanId: string;
   readonly startedAt: number;
@@ -45,34 +52,49 @@ const runtimeMethods: Partial<Readonly<Record<ActionKind, string>>> = {
 
 export function createPodStartTraces(options: PodStartTracesOptions): PodStartTraces {
   const { now, samplingRatePerMillion, random, randomHex } = options;
-  /** The starts that are traced, and the pods whose start is not, or is over. */
+  /** The starts under way, and the pods that were there already, or have started. */
   const traces = new Map<PodUid, StartTrace | "none">();
+  /** The spans of calls under way. */
+  const spanIds = new WeakMap<Action, string>();
 
-  function end(uid: PodUid, trace: StartTrace, error?: string): void {
+  function startOf(uid: PodUid): StartTrace | undefined {
+    const trace = traces.get(uid);
+    return trace === "none" ? undefined : trace;
+  }
+
+  function end(uid: PodUid, { isSampled, ...trace }: StartTrace, error?: string): void {
     traces.set(uid, "none");
+    if (!isSampled) return;
     const span = { ...trace, name: "syncPod", isClient: false, endedAt: now() };
     options.export({ ...span, ...(error !== undefined && { error }) });
   }
 
   return {
+    traceparent(uid, action) {
+      const trace = startOf(uid);
+      if (trace === undefined) return undefined;
+      const spanId = randomHex(8);
+      spanIds.set(action, spanId);
+      return `00-${trace.traceId}-${spanId}-${trace.isSampled ? "01" : "00"}`;
+    },
     onStatusDecided({ uid, desired, status }) {
-      const known = traces.get(uid);
-      if (known === undefined) {
-        const isTraced = desired.isRestored !== true && random() * 1_000_000 < samplingRatePerMillion;
-        traces.set(uid, isTraced ? newTrace(desired, randomHex) : "none");
+      if (!traces.has(uid)) {
+        const newTrace = () => createTrace(desired, random() * 1_000_000 < samplingRatePerMillion, randomHex);
+        traces.set(uid, desired.isRestored === true ? "none" : newTrace());
       }
-      const trace = traces.get(uid);
-      if (trace === undefined || trace === "none") return;
+      const trace = startOf(uid);
+      if (trace === undefined) return;
       const { phase, reason } = status;
       if (phase === "Succeeded" || isReady(status)) end(uid, trace);
       else if (phase === "Failed") end(uid, trace, reason ?? phase);
     },
     onActionFinished({ uid, action, startedAt, endedAt, result }) {
-      const trace = traces.get(uid);
-      if (trace === undefined || trace === "none" || result === "cancelled") return;
+      const trace = startOf(uid);
+      if (!trace?.isSampled || result === "cancelled") return;
       const method = runtimeMethods[action.kind];
       options.export({
-        ...{ traceId: trace.traceId, spanId: randomHex(8), parentSpanId: trace.spanId, startedAt, endedAt },
+        ...{ traceId: trace.traceId, spanId: spanIds.get(action) ?? randomHex(8), parentSpanId: trace.spanId },
+        ...{ startedAt, endedAt },
         name: method ?? action.kind,
         isClient: method !== undefined,
         attributes: { "berth.action": describe(action) },
@@ -80,15 +102,20 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
       });
     },
     onPodFinished(uid) {
-      const trace = traces.get(uid);
-      if (trace !== undefined && trace !== "none") end(uid, trace, "the pod was removed before it was ready");
+      const trace = startOf(uid);
+      if (trace !== undefined) end(uid, trace, "the pod was removed before it was ready");
       traces.delete(uid);
     },
   };
 }
 
-function newTrace({ uid, pod, acceptedAt }: DesiredPod, randomHex: PodStartTracesOptions["randomHex"]): StartTrace {
-  return { traceId: randomHex(16), spanId: randomHex(8), startedAt: acceptedAt, attributes: attributesOf(uid, pod) };
+function createTrace(
+  { uid, pod, acceptedAt }: DesiredPod,
+  isSampled: boolean,
+  randomHex: PodStartTracesOptions["randomHex"],
+): StartTrace {
+  const ids = { traceId: randomHex(16), spanId: randomHex(8) };
+  return { isSampled, ...ids, startedAt: acceptedAt, attributes: attributesOf(uid, pod) };
 }
 
 /** The attributes that the kubelet's spans have. */

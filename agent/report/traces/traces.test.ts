@@ -6,6 +6,7 @@ import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { startTraceCollector } from "../../../test/fakes/trace-collector.ts";
+import type { Action } from "../../decide/pod/action.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { ActionResult } from "../../decide/pod/memory.ts";
 import { createPodStartTraces } from "./pod-start-traces.ts";
@@ -27,16 +28,14 @@ function startTraces(options: { readonly samplingRatePerMillion?: number; readon
     random: () => random,
     randomHex: (bytes) => String(++ids).padStart(2 * bytes, "0"),
   });
-  const run = (result: ActionResult | "cancelled" = { ok: true }) =>
-    traces.onActionFinished({
-      ...{ uid, pod: "shop/web", result, startedAt: 2_000, endedAt: 2_085 },
-      action: { kind: "runSandbox", attempt: 0, crashes: 0, why: "it has none" },
-    });
+  const newAction = (): Action => ({ kind: "runSandbox", attempt: 0, crashes: 0, why: "it has none" });
+  const run = (result: ActionResult | "cancelled" = { ok: true }, action = newAction()) =>
+    traces.onActionFinished({ ...{ uid, pod: "shop/web", result, startedAt: 2_000, endedAt: 2_085 }, action });
   const decide = (podStatus: Parameters<typeof traces.onStatusDecided>[0]["status"], other: Partial<DesiredPod> = {}) =>
     traces.onStatusDecided({ uid, desired: { ...desired, ...other }, status: podStatus });
   const lines = () =>
     spans.map(({ name, startedAt, endedAt, error = "" }) => `${name} ${startedAt}-${endedAt} ${error}`.trim());
-  return { traces, spans, run, decide, lines };
+  return { traces, spans, newAction, run, decide, lines };
 }
 
 test("the start of a pod is one trace, with a span for each call to the runtime, until it is ready", () => {
@@ -81,6 +80,39 @@ test("only the configured part of the starts is traced, and no pod of an earlier
   restored.decide({ phase: "Running" }, { isRestored: true });
   restored.decide(ready);
   expect([...unlucky.lines(), ...restored.lines()]).toEqual([]);
+});
+
+test("the call of an action carries the span that is exported for it", () => {
+  const { traces, spans, newAction, run, decide } = startTraces();
+  decide({ phase: "Pending" });
+  const [first, second] = [newAction(), newAction()];
+  const sent = [first, second].map((action) => traces.traceparent(uid, action));
+  run({ ok: true }, second);
+  run({ ok: true }, first);
+  const contextOf = ({ traceId, spanId }: TraceSpan) => `00-${traceId}-${spanId}-01`;
+  expect(spans.map(contextOf)).toEqual(sent.toReversed() as string[]);
+  expect(sent[0]).toMatch(/^00-[\da-f]{32}-[\da-f]{16}-01$/);
+});
+
+test("the calls of a start that is not traced carry the flag that nothing is sampled", () => {
+  const { traces, spans, newAction, run, decide } = startTraces({ samplingRatePerMillion: 400_000 });
+  decide({ phase: "Pending" });
+  const action = newAction();
+  expect(traces.traceparent(uid, action)).toMatch(/^00-[\da-f]{32}-[\da-f]{16}-00$/);
+  run({ ok: true }, action);
+  decide(ready);
+  expect(spans).toEqual([]);
+});
+
+test("calls that belong to no start carry no span", () => {
+  const { traces, newAction, decide } = startTraces();
+  expect(traces.traceparent(uid, newAction())).toBeUndefined();
+  decide({ phase: "Pending" });
+  decide(ready);
+  expect(traces.traceparent(uid, newAction())).toBeUndefined();
+  const restored = startTraces();
+  restored.decide({ phase: "Running" }, { isRestored: true });
+  expect(restored.traces.traceparent(uid, newAction())).toBeUndefined();
 });
 
 const cleanUps: (() => void)[] = [];

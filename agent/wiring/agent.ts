@@ -95,7 +95,7 @@ export interface AgentOptions {
   readonly metrics: KubeletMetrics;
   /** Traces the starts of pods; undefined if that is not configured. */
   readonly traces?: Traces | undefined;
-  /** Called some seconds after the last action: a good time to release memory. */
+  /** Called some seconds after the last action, session or burst of requests: a good time to release memory. */
   readonly onIdle: () => void;
 }
 
@@ -129,6 +129,8 @@ export interface Agent {
   wakeAll(): void;
   /** Images were added or removed by other means than a pod's pull: each is inspected again when a pod needs it. */
   invalidateImages(): void;
+  /** Returns unused memory to the kernel once the agent is idle: for work besides the syncs that takes memory. */
+  releaseMemorySoon(): void;
   /** Sets the gauges of the metrics that are about pods, for a page that is asked for. */
   setPodGauges(): void;
   /** How long the longest sync of a pod has been running, or the most overdue one has been due; milliseconds. */
@@ -205,6 +207,7 @@ export function createAgent(options: AgentOptions): Agent {
       settled,
       longestSyncDelayMs: loop.longestDelayMs,
       invalidateImages: images.invalidate,
+      releaseMemorySoon: idleTimer.touch,
       setPodGauges: podMetrics.setGauges,
     },
   };

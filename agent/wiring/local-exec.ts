@@ -17,11 +17,11 @@ export interface LocalExecAdapters extends Pick<StreamingDeps, "runtime" | "cloc
 /** Serves `berth exec`. Its sessions may be idle for any time. Throws `StartError`. */
 export async function serveLocalExec(
   { root, runtime, clock, log }: LocalExecAdapters,
-  agent: Pick<Agent, "desired" | "podReports">,
+  agent: Pick<Agent, "desired" | "podReports" | "releaseMemorySoon">,
 ): Promise<ExecServer> {
   const findPod = createPodLookup(agent).named;
   // Clients of the API do not take the sessions of an administrator on the node.
-  const sessionLimit = createSessionLimit(MAX_SESSIONS);
+  const sessionLimit = createSessionLimit(MAX_SESSIONS, agent.releaseMemorySoon);
   const deps = { runtime, findPod, sessionLimit, clock, idleTimeoutMs: 0, translatesWebSockets: false };
   const exec = execRoute("/exec/{namespace}/{pod}/{container}", deps).upgrade;
   return await serveExec({ path: root.path(EXEC_SOCKET), findPod, exec, log }).catch(

@@ -182,7 +182,7 @@ async function startFixture(version: ContainerdVersion): Promise<StreamingFixtur
   const echo = await startEchoServer();
   const routes = createStreamingRoutes({
     ...{ runtime, clock, idleTimeoutMs: 0, translatesWebSockets: true },
-    sessionLimit: createSessionLimit(100),
+    sessionLimit: createSessionLimit(100, () => {}),
     findPod: (_namespace, name) => PODS.find(({ metadata }) => metadata.name === name),
   });
   const server = await startRouteServer(routes);

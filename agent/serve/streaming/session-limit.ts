@@ -13,7 +13,8 @@ export interface SessionLimit {
   run(session: () => Promise<void>): Promise<void>;
 }
 
-export function createSessionLimit(maxSessions: number): SessionLimit {
+/** `onEnd` is called at the end of each session that was run. */
+export function createSessionLimit(maxSessions: number, onEnd: () => void): SessionLimit {
   let running = 0;
   return {
     async run(session) {
@@ -23,6 +24,7 @@ export function createSessionLimit(maxSessions: number): SessionLimit {
         await session();
       } finally {
         running--;
+        onEnd();
       }
     },
   };

@@ -82,7 +82,12 @@ async function startFixture(answer: string | CriError, overrides: Partial<Stream
       listPodSandbox: async () => [PodSandbox.fromPartial({ id: "s1" })],
     },
     findPod: (namespace, name) => (`${namespace}/${name}` === "default/web" ? POD : undefined),
-    ...{ clock: createClock(), idleTimeoutMs: 0, translatesWebSockets: true, sessionLimit: createSessionLimit(100) },
+    ...{
+      clock: createClock(),
+      idleTimeoutMs: 0,
+      translatesWebSockets: true,
+      sessionLimit: createSessionLimit(100, () => {}),
+    },
     ...overrides,
   });
   const server = await startRouteServer(routes);
@@ -337,7 +342,7 @@ describe("a session", () => {
 
   test("is refused while too many run, before the runtime is asked", async () => {
     const backend = await startBackend((socket) => void socket.write(SWITCHED));
-    const fixture = await startFixture(backend.url, { sessionLimit: createSessionLimit(2) });
+    const fixture = await startFixture(backend.url, { sessionLimit: createSessionLimit(2, () => {}) });
     const open = [`POST ${EXEC}`, "POST /portForward/default/web"].map((target) => dial(fixture, target));
     const texts = open.map(received);
     await pollUntil("both sessions", 5_000, () => texts.every((text) => text() === SWITCHED));

@@ -83,7 +83,7 @@ function createDebuggingRoutes(deps: ApiRouteDeps, pods: PodLookup): readonly Ro
   const { enables } = api;
   const streaming = createStreamingRoutes({
     ...{ runtime, findPod: pods.named, clock, idleTimeoutMs: api.streamingIdleTimeoutMs },
-    sessionLimit: createSessionLimit(MAX_SESSIONS),
+    sessionLimit: createSessionLimit(MAX_SESSIONS, deps.agent.releaseMemorySoon),
     translatesWebSockets: config.node.declaredFeatures.includes("ExtendWebSocketsToKubelet"),
   });
   return [

@@ -8,6 +8,7 @@ import { createAccessAuthorizer } from "../../serve/api/auth/access-authorizer.t
 import { type Authorizer, alwaysAllow } from "../../serve/api/auth/authorizer.ts";
 import { createRequestAuthenticator } from "../../serve/api/auth/request-authenticator.ts";
 import { createTokenAuthenticator } from "../../serve/api/auth/token-authenticator.ts";
+import { withBursts } from "../../serve/api/request-bursts.ts";
 import {
   createTlsFiles,
   isSameCA,
@@ -59,7 +60,7 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
   const certificates = { client: options.clientCertificate, serving: () => served.contents.cert };
   const routes = createApiRoutes({ ...options, certificates });
   const tls = tlsSettings(settings, contents);
-  const onRequest = createHttpRequestRecorder(options.metrics, clock);
+  const onRequest = withBursts(createHttpRequestRecorder(options.metrics, clock), options.agent.releaseMemorySoon);
   const server = createApiServer({ routes, authenticator, authorizer, tls, limits: LIMITS, onRequest, clock, log });
   const port = await listen(server, api);
   log.info({ address: api.address, port }, "the node's API is served");

@@ -7,12 +7,14 @@ import {
   podNamespaceLabel,
   podUidLabel,
 } from "../../../proto/kubernetes/well-known-names.ts";
+import { createImageNames } from "./image-names.ts";
 
 /** The properties of a container or sandbox that never change. */
 export interface IndexedContainer {
   readonly id: string;
   /** Empty for a sandbox. */
   readonly name: string;
+  /** The name of the image, or its id if the runtime does not know the image any more. */
   readonly image: string;
   readonly createdAtMs: number;
   readonly pod: { readonly name: string; readonly namespace: string; readonly uid: string };
@@ -44,9 +46,10 @@ const NS_PER_MS = 1_000_000n;
 const UNKNOWN_MS = 10_000;
 
 export function createContainerIndex(
-  runtime: Pick<Runtime, "listContainers" | "listPodSandbox">,
+  runtime: Pick<Runtime, "listContainers" | "listPodSandbox" | "imageStatus">,
   clock: Pick<Clock, "monotonicMs">,
 ): ContainerIndex {
+  const imageNames = createImageNames(runtime, RUNTIME_DEADLINE_MS);
   let known: ReadonlyMap<string, IndexedContainer & { readonly isSandbox: boolean }> = new Map();
   /** When the runtime was asked for the ids that are none of what runs. */
   let unknownAtMs: ReadonlyMap<string, number> = new Map();
@@ -57,6 +60,8 @@ export function createContainerIndex(
       runtime.listPodSandbox({}, options),
       runtime.listContainers({}, options),
     ]);
+    const running = containers.filter(({ state }) => state === ContainerState.CONTAINER_RUNNING);
+    const names = await imageNames.of(running.map(({ image }) => image?.image ?? ""));
     return {
       sandboxes: sandboxes
         .filter(({ state }) => state === PodSandboxState.SANDBOX_READY)
@@ -67,16 +72,14 @@ export function createContainerIndex(
           createdAtMs: msOf(createdAt),
           pod: { ...podOf(labels), ...(metadata && { uid: metadata.uid }) },
         })),
-      containers: containers
-        .filter(({ state }) => state === ContainerState.CONTAINER_RUNNING)
-        .map(({ id, labels, createdAt, image, metadata, podSandboxId }) => ({
-          id,
-          sandboxId: podSandboxId,
-          name: labels[containerNameLabel] ?? metadata?.name ?? "",
-          image: image?.userSpecifiedImage || image?.image || "",
-          createdAtMs: msOf(createdAt),
-          pod: podOf(labels),
-        })),
+      containers: running.map(({ id, labels, createdAt, image: { image = "" } = {}, metadata, podSandboxId }) => ({
+        id,
+        sandboxId: podSandboxId,
+        name: labels[containerNameLabel] ?? metadata?.name ?? "",
+        image: names.get(image) ?? image,
+        createdAtMs: msOf(createdAt),
+        pod: podOf(labels),
+      })),
     };
   }
 

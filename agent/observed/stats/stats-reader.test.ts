@@ -99,7 +99,8 @@ async function runPod(name: string, hasCgroups = true): Promise<RunningPod> {
   const sandbox = await runtime.runPodSandbox(config, "");
   const containerConfig = ContainerConfig.fromPartial({
     metadata: { name: "main", attempt: 0 },
-    image: { image: IMAGE, userSpecifiedImage: IMAGE },
+    // An agent creates it with the id that its image has at that time.
+    image: { image: (await runtime.imageStatus(IMAGE))?.id ?? "", userSpecifiedImage: "busybox:1" },
     labels: { ...labels, [containerNameLabel]: "main" },
   });
   const container = await runtime.createContainer(sandbox, containerConfig, config);
@@ -116,6 +117,7 @@ const withoutHyphen = (id: string) => id.replaceAll("-", "");
 
 /** The fake's ids have hyphens, those of a real runtime have none. */
 const runtimeWithPlainIds = {
+  imageStatus: async (...input: Parameters<FakeRuntime["imageStatus"]>) => await runtime.imageStatus(...input),
   podSandboxProcess: (id: SandboxId) => runtime.podSandboxProcess(withHyphen(id) as SandboxId),
   listContainers: async (...input: Parameters<FakeRuntime["listContainers"]>) =>
     (await runtime.listContainers(...input)).map((each) => ({ ...each, id: withoutHyphen(each.id) })),

@@ -21,6 +21,8 @@ export interface ReferenceKubeletOptions {
   readonly rootDir?: string;
   /** Additional fields of KubeletConfiguration. They override those of the test bed. */
   readonly configuration?: Readonly<Record<string, unknown>>;
+  /** Additional flags. */
+  readonly flags?: readonly string[];
   readonly print?: (line: string) => void;
 }
 
@@ -60,6 +62,7 @@ export async function startReferenceKubelet(options: ReferenceKubeletOptions): P
     `--cert-dir=${join(kubeletRoot, "pki")}`,
     `--hostname-override=${nodeName}`,
     `--node-ip=${nodeIp}`,
+    ...(options.flags ?? []),
   ];
   const daemon = startDaemon(join(programs, "kubelet"), args, kubeletLog);
   try {

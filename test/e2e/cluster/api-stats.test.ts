@@ -11,6 +11,14 @@ import {
 import type { StatsSummary } from "../../../proto/kubelet/stats-summary.ts";
 import { callCri } from "../../bed/containerd/cri-call.ts";
 import { unpackPackages } from "../../bed/packages.ts";
+import { evaluateRules, formatSeries } from "../../differential/metrics/evaluate-rules.ts";
+import {
+  isKnownSeries,
+  mixinRules,
+  type NodePages,
+  partOfRules,
+  recordedRulePages,
+} from "../../differential/metrics/mixin-rules.ts";
 import {
   fieldsOfBerthAlone,
   isKnown,
@@ -117,6 +125,20 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
     ])
       expect(samples.has(name)).toBe(true);
     expect((await client.request("GET", "/stats/summary")).status).toBe(403);
+  });
+
+  test("the recording rules of the kubernetes-mixin give the series of the kubelet's pages", async () => {
+    const read = async (): Promise<NodePages> => ({
+      metrics: partOfRules(await page("/metrics")),
+      cadvisor: partOfRules(await page("/metrics/cadvisor")),
+    });
+    const berth = [await read(), await read()] as const;
+    const series = await evaluateRules({ kubelet: recordedRulePages(), berth }, mixinRules);
+    const linesOf = (name: string) => (series.get(name) ?? []).map(formatSeries).toSorted();
+    const [ofKubelet, ofBerth] = [linesOf("kubelet"), linesOf("berth")];
+    expect(ofKubelet.length).toBeGreaterThan(30);
+    expect(missingIn(ofBerth, ofKubelet)).toEqual([]);
+    expect(missingIn(ofKubelet, ofBerth).filter((line) => !isKnownSeries(line))).toEqual([]);
   });
 
   test("both pages of metrics pass promtool's check, but for names that are the kubelet's", async () => {

@@ -24,6 +24,8 @@ export interface TestNodeOptions {
   readonly version?: ContainerdVersion;
   /** The path of the OCI runtime; by default runc of Debian 12. */
   readonly runc?: string;
+  /** `HOST:PORT` of the OpenTelemetry collector that containerd sends its traces to. From 2.0 on. */
+  readonly traceCollector?: string;
   /** Fields of KubeletConfiguration. */
   readonly configuration?: Readonly<Record<string, unknown>>;
   /** The cluster that each agent of this node joins; none by default. */
@@ -109,12 +111,15 @@ export async function startNode({ configuration, binary, ...options }: TestNodeO
 export async function startNodeWithoutAgent(
   options: Omit<TestNodeOptions, "configuration" | "binary"> = {},
 ): Promise<TestNode> {
-  const { version, runc, cluster } = options;
+  const { version, runc, traceCollector, cluster } = options;
   await buildIfStale();
   const folder = await mkdtemp(join(tmpdir(), "berth-e2e-"));
   // Like a runtime's own folders: users of a user namespace may traverse it and cannot list it.
   await chmod(folder, 0o711);
-  const containerd = await startContainerd({ stateDir: folder, ...(version && { version }), ...(runc && { runc }) });
+  const containerd = await startContainerd({
+    ...{ stateDir: folder, ...(version && { version }), ...(runc && { runc }) },
+    ...(traceCollector && { traceCollector }),
+  });
   try {
     await importImages(containerd);
     await mkdir(bedPaths(folder).manifests);

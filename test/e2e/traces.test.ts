@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { pollUntil } from "../bed/poll-until.ts";
-import { startTraceCollector, type TraceCollector } from "../fakes/trace-collector.ts";
+import { type ReceivedSpan, startTraceCollector, type TraceCollector } from "../fakes/trace-collector.ts";
 import { podOf } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
@@ -11,6 +11,7 @@ let node: TestNode;
 beforeAll(async () => {
   collector = await startTraceCollector();
   node = await startNode({
+    ...{ version: "2.1", traceCollector: collector.endpoint },
     configuration: { tracing: { endpoint: collector.endpoint, samplingRatePerMillion: 1_000_000 } },
   });
 });
@@ -33,4 +34,13 @@ test("the start of a pod is one trace, with the calls to the runtime as its span
     (name) => `runtime.v1.RuntimeService/${name}`,
   );
   expect(children.map(({ name }) => name).filter((name) => calls.includes(name))).toEqual(calls);
+});
+
+test("the spans of the runtime join the trace, below the calls that they answer", async () => {
+  const isCall = ({ name }: ReceivedSpan) => name === "runtime.v1.RuntimeService/RunPodSandbox";
+  await pollUntil("the runtime's spans", 30_000, async () => collector.spans().filter(isCall).length >= 2);
+  const spans = collector.spans();
+  const sent = spans.find((span) => isCall(span) && "berth.action" in span.attributes);
+  const received = spans.filter(({ parentSpanId }) => parentSpanId === sent?.spanId);
+  expect(received.map(({ traceId, name }) => [traceId, name])).toEqual([[sent?.traceId ?? "", sent?.name ?? ""]]);
 });

@@ -8,6 +8,8 @@ export interface ContainerdPlan {
   readonly runc: string;
   readonly pauseImage: string;
   readonly registryHosts: string;
+  /** Whether it sends traces, where its environment says. From 2.0 on. */
+  readonly isTraced: boolean;
 }
 
 /** Plugins that would probe the host or create folders outside the state folder. */
@@ -20,9 +22,8 @@ const unwanted = [
   "io.containerd.snapshotter.v1.erofs",
   "io.containerd.snapshotter.v1.zfs",
   "io.containerd.nri.v1.nri",
-  "io.containerd.tracing.processor.v1.otlp",
-  "io.containerd.internal.v1.tracing",
 ];
+const tracing = ["io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"];
 
 const quote = (text: string) => JSON.stringify(text);
 
@@ -37,7 +38,7 @@ export function configFormat2(plan: ContainerdPlan): string {
   return `version = 2
 root = ${quote(plan.root)}
 state = ${quote(plan.state)}
-disabled_plugins = ${JSON.stringify(unwanted)}
+disabled_plugins = ${JSON.stringify([...unwanted, ...tracing])}
 [grpc]
   address = ${quote(plan.socket)}
 [${cri}]
@@ -69,7 +70,7 @@ export function configFormat3(plan: ContainerdPlan, version: "2.0" | "2.1"): str
   return `version = 3
 root = ${quote(plan.root)}
 state = ${quote(plan.state)}
-disabled_plugins = ${JSON.stringify(unwanted)}
+disabled_plugins = ${JSON.stringify([...unwanted, ...(plan.isTraced ? [] : tracing)])}
 [grpc]
   address = ${quote(plan.socket)}
 [${images}.pinned_images]

@@ -22,6 +22,8 @@ export interface ContainerdOptions {
   readonly version?: ContainerdVersion;
   /** The path of the OCI runtime; by default runc of Debian 12. */
   readonly runc?: string;
+  /** `HOST:PORT` of the OpenTelemetry collector that it sends its traces to. From 2.0 on. */
+  readonly traceCollector?: string;
   /** The folder for everything that this containerd writes. Created if absent; used by one containerd at a time. */
   readonly stateDir: string;
   readonly print?: (line: string) => void;
@@ -58,9 +60,9 @@ export interface Containerd {
  * the folder has left. Throws if a living process uses the folder, or if containerd does not answer.
  */
 export async function startContainerd(options: ContainerdOptions): Promise<Containerd> {
-  const { version = "1.6", runc, stateDir, print } = options;
+  const { version = "1.6", runc, traceCollector, stateDir, print } = options;
   const found = await findPrograms(version, print);
-  const programs = runc === undefined ? found : { ...found, runc };
+  const programs = { ...found, ...(runc !== undefined && { runc }), traceCollector };
   const abandoned = await findAbandonedBed(stateDir);
   if (abandoned !== undefined) await cleanUp(abandoned);
   const record = await claimStateDir(stateDir);
@@ -121,6 +123,7 @@ interface Programs {
   readonly ctr: string;
   readonly runc: string;
   readonly cniBinDir: string;
+  readonly traceCollector?: string | undefined;
 }
 
 /** Each release runs with runc of Debian 12, because that of forky needs a newer libc. */
@@ -144,7 +147,8 @@ async function writeConfiguration(bed: BedRecord, version: ContainerdVersion, pr
   const paths = bedPaths(bed.stateDir);
   const folders = [paths.home, paths.cniConfDir, paths.cniLeases, paths.registryHosts];
   for (const folder of folders) await mkdir(folder, { recursive: true });
-  const plan: ContainerdPlan = { ...paths, runc: programs.runc, cniBinDir: programs.cniBinDir, pauseImage };
+  const { runc, cniBinDir, traceCollector } = programs;
+  const plan: ContainerdPlan = { ...paths, runc, cniBinDir, pauseImage, isTraced: traceCollector !== undefined };
   const { network: name, bridge, subnet } = bed;
   const config = version === "1.6" || version === "1.7" ? configFormat2(plan) : configFormat3(plan, version);
   await writeFile(paths.config, config);
@@ -170,7 +174,7 @@ async function launch(paths: ReturnType<typeof bedPaths>, programs: Programs): P
     ...ownProcessGroup,
     stdio: ["ignore", log, log],
     // First in PATH, so that containerd finds the shim of its own release.
-    env: { ...process.env, PATH: `${programs.folder}:${process.env["PATH"] ?? ""}` },
+    env: { ...process.env, ...tracingEnvironment(programs), PATH: `${programs.folder}:${process.env["PATH"] ?? ""}` },
   });
   closeSync(log);
   try {
@@ -180,6 +184,11 @@ async function launch(paths: ReturnType<typeof bedPaths>, programs: Programs): P
     child.kill("SIGKILL");
     throw new Error(`containerd does not answer; its log is ${paths.log}`, { cause });
   }
+}
+
+function tracingEnvironment({ traceCollector }: Programs): Readonly<Record<string, string>> {
+  if (traceCollector === undefined) return {};
+  return { OTEL_EXPORTER_OTLP_ENDPOINT: `http://${traceCollector}`, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" };
 }
 
 /** Waits for the CRI plugin itself: containerd opens its socket before the plugin is ready. */

@@ -114,7 +114,7 @@ test("every pod belongs to a batch", () => {
   expect(names(Object.values(cgroupBatches).flat())).toEqual(names([...cgroupPods, ...resizePods]));
 });
 
-for (const driver of ["systemd"] as const)
+for (const driver of ["systemd", "cgroupfs"] as const)
   describe(`the kubelet with ${driver}`, async () => {
     const recording = await readCgroupRecording(driver);
 

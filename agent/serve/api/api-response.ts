@@ -126,17 +126,22 @@ export function sendText(
   response.end(text);
 }
 
+/** No browser may guess another type than the one that the answer has. */
+export const NO_SNIFF = { "x-content-type-options": "nosniff" } as const;
+
 /** Answers as Go's `http.Error`: with a line break, and a type that no browser may guess again. */
 export function sendGoError(response: ApiResponse, status: number, text: string): void {
-  sendText(response, status, `${text}\n`, { "x-content-type-options": "nosniff" });
+  sendText(response, status, `${text}\n`, NO_SNIFF);
 }
 
-/** Answers with the status and the text of an error. */
+/** Answers with the status, the text and the headers of an error. */
 export function sendApiError(response: ApiResponse, error: ApiError): void {
-  sendText(response, error.status, error.message);
+  sendText(response, error.status, error.message, error.headers);
 }
+
+export const JSON_TYPE = "application/json";
 
 /** Answers with a value as JSON. */
 export function sendJson(response: ApiResponse, value: unknown): void {
-  sendText(response, 200, JSON.stringify(value), { "content-type": "application/json" });
+  sendText(response, 200, JSON.stringify(value), { "content-type": JSON_TYPE });
 }

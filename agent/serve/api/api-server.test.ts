@@ -38,7 +38,7 @@ const routes: readonly Route[] = [
     pattern: "/stats/fails",
     methods: ["GET"],
     async handle() {
-      throw new ApiError(418, "short and stout");
+      throw new ApiError(418, "short and stout", { headers: { "x-content-type-options": "nosniff" } });
     },
   },
   {
@@ -118,6 +118,11 @@ test.each([
     const answer = await send(method, path);
     expect([answer.status, answer.text]).toEqual([status, text]);
   }
+});
+
+test("an error is answered with its headers", async () => {
+  const { status, headers } = await client.get("/stats/fails");
+  expect([status, headers["x-content-type-options"]]).toEqual([418, "nosniff"]);
 });
 
 test("the body is read up to its limit", async () => {

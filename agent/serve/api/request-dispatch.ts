@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Log } from "../../../host/log/log.ts";
+import { acceptsType } from "./accept.ts";
 import { ApiError } from "./api-error.ts";
 import { sendApiError, sendGoError, sendText, type TrackedResponse } from "./api-response.ts";
 import type { AdmitRequest } from "./auth/admit-request.ts";
@@ -85,6 +86,9 @@ async function answer(
   if (match.kind === "not found") return sendText(response, 404, "404: Page Not Found");
   if (match.kind === "method not allowed")
     return sendText(response, 405, "405: Method Not Allowed", { allow: match.allow.join(", ") });
+  const { produces } = match.route;
+  if (produces !== undefined && !acceptsType(headers.accept, produces))
+    return sendText(response, 406, `406: Not Acceptable\n\nAvailable representations: ${produces}`);
   await callRoute(match, { request, target, user }, response);
 }
 

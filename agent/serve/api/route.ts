@@ -52,6 +52,8 @@ export interface Route {
   /** Segments in braces are parameters, `{path...}` at the end takes the rest: `/containerLogs/{namespace}/{pod}/{container}`. */
   readonly pattern: string;
   readonly methods: RouteMethods;
+  /** The one media type of its answers: a client that accepts no such type gets 406. Undefined: whatever the client accepts. */
+  readonly produces?: string;
   /** Throws `ApiError` for a bad request. */
   readonly handle: (request: ApiRequest, response: ApiResponse) => Promise<void>;
   /** Undefined where nothing is upgraded: then the request is handled as an ordinary one. Throws `ApiError` before it writes. */

@@ -6,6 +6,7 @@ import { goJson } from "../../../proto/go-json.ts";
 import type { StatsReadings } from "../../decide/stats/readings.ts";
 import { type SummaryScope, toSummary } from "../../decide/stats/summary.ts";
 import { ApiError } from "../api/api-error.ts";
+import { JSON_TYPE } from "../api/api-response.ts";
 import type { ApiRequest, ApiResponse, Route } from "../api/route.ts";
 import { cadvisorMetrics, type MachineMetrics } from "./cadvisor-metrics.ts";
 import { resourceMetrics } from "./resource-metrics.ts";
@@ -34,6 +35,7 @@ export function createStatsRoutes(deps: StatsRoutesDeps): readonly Route[] {
     {
       pattern: "/stats/summary",
       methods: ["GET", "POST"],
+      produces: JSON_TYPE,
       handle: (request, response) => summary(deps, request, response),
     },
     {

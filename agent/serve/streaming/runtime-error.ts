@@ -1,5 +1,6 @@
 import { CriError, formatRpcError } from "../../../cri/error.ts";
 import { ApiError } from "../api/api-error.ts";
+import { NO_SNIFF } from "../api/api-response.ts";
 
 /**
  * Throws the error of a call to the runtime as an `ApiError` with the kubelet's text and an HTTP status by the gRPC
@@ -16,7 +17,7 @@ export function throwAsServerError(error: unknown): never {
   throw error instanceof CriError ? new ApiError(500, formatRpcError(error), { cause: error }) : error;
 }
 
-/** An error of the proxy: the kubelet writes those with a line break. */
+/** An error of the proxy, which the kubelet writes by Go's `http.Error`. */
 export function proxyError(text: string, options?: ErrorOptions): ApiError {
-  return new ApiError(500, `${text}\n`, options);
+  return new ApiError(500, `${text}\n`, { ...options, headers: NO_SNIFF });
 }

@@ -8,7 +8,7 @@ import { allContainers } from "../../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../../../proto/kubernetes/values/time.ts";
 import { ApiError } from "../api-error.ts";
-import { sendJson } from "../api-response.ts";
+import { JSON_TYPE, sendJson } from "../api-response.ts";
 import type { Route } from "../route.ts";
 
 export interface CheckpointRouteDeps {
@@ -43,6 +43,7 @@ export function createCheckpointRoutes({ findPod, runtime, root, clock }: Checkp
     {
       pattern: "/checkpoint/{namespace}/{pod}/{container}",
       methods: ["POST"],
+      produces: JSON_TYPE,
       async handle({ params, query }, response) {
         const { namespace = "", pod: name = "", container = "" } = params;
         const pod = findPod(namespace, name);

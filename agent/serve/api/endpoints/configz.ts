@@ -1,5 +1,5 @@
 import type { KubeletConfiguration } from "../../../../proto/kubelet/config.ts";
-import { sendText } from "../api-response.ts";
+import { JSON_TYPE, NO_SNIFF, sendText } from "../api-response.ts";
 import type { Route } from "../route.ts";
 
 /** `/configz`: the configuration that the agent runs with. Headers of `staticPodURL` may be credentials and are masked. */
@@ -12,7 +12,7 @@ export function createConfigRoutes(config: KubeletConfiguration): readonly Route
         const { staticPodURLHeader: headers } = config;
         const masked = Object.fromEntries(Object.keys(headers).map((name) => [name, ["<masked>"]]));
         const text = JSON.stringify({ kubeletconfig: { ...config, staticPodURLHeader: masked } });
-        sendText(response, 200, text, { "content-type": "application/json", "x-content-type-options": "nosniff" });
+        sendText(response, 200, text, { "content-type": JSON_TYPE, ...NO_SNIFF });
       },
     },
   ];

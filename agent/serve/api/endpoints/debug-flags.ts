@@ -1,5 +1,5 @@
 import { ApiError } from "../api-error.ts";
-import { sendText } from "../api-response.ts";
+import { NO_SNIFF, sendText } from "../api-response.ts";
 import type { ApiRequest, ApiResponse, Route } from "../route.ts";
 
 export interface DebugFlagDeps {
@@ -44,5 +44,5 @@ function verbosityProblem(text: string): string | undefined {
 }
 
 function sendPlain(response: ApiResponse, status: number, text: string): void {
-  sendText(response, status, `${text}\n`, { "content-type": "text/plain", "x-content-type-options": "nosniff" });
+  sendText(response, status, `${text}\n`, { "content-type": "text/plain", ...NO_SNIFF });
 }

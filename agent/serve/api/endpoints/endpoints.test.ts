@@ -58,6 +58,16 @@ test("/pods is a PodList as the kubelet encodes it: items without a type, null w
   expect(JSON.parse((await empty.get("/pods")).text)).toMatchObject({ items: null });
 });
 
+test("a client that accepts no JSON gets 406 from the endpoints that have nothing else", async () => {
+  const { send } = await serve(createPodRoutes({ all: () => [pod] }));
+  const refused = await send("GET", "/pods", { accept: "text/plain" });
+  expect([refused.status, refused.text]).toEqual([
+    406,
+    "406: Not Acceptable\n\nAvailable representations: application/json",
+  ]);
+  expect((await send("GET", "/pods", { accept: "text/html, application/json;q=0.5" })).status).toBe(200);
+});
+
 test("/runningpods/ has the running containers of pods, and an error of the runtime is a 500", async () => {
   let containers = [
     container(ContainerState.CONTAINER_RUNNING),

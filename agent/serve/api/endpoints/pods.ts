@@ -4,12 +4,19 @@ import { type Container, ContainerState, PodSandboxState } from "../../../../pro
 import type { Pod } from "../../../../proto/kubernetes/gen/types.ts";
 import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../../../proto/kubernetes/well-known-names.ts";
 import { ApiError } from "../api-error.ts";
-import { sendJson } from "../api-response.ts";
+import { JSON_TYPE, sendJson } from "../api-response.ts";
 import type { ApiResponse, Route } from "../route.ts";
 
 /** `/pods`: the pods that the sources list, with their status. */
 export function createPodRoutes({ all }: { readonly all: () => readonly Pod[] }): readonly Route[] {
-  return [{ pattern: "/pods", methods: ["GET"], handle: async (_request, response) => sendPods(response, all()) }];
+  return [
+    {
+      pattern: "/pods",
+      methods: ["GET"],
+      produces: JSON_TYPE,
+      handle: async (_request, response) => sendPods(response, all()),
+    },
+  ];
 }
 
 type RunningPods = Pick<Runtime, "listPodSandbox" | "listContainers">;
@@ -20,6 +27,7 @@ export function createRunningPodRoutes(runtime: RunningPods): readonly Route[] {
     {
       pattern: "/runningpods/",
       methods: ["GET"],
+      produces: JSON_TYPE,
       handle: async (_request, response) => sendPods(response, await runningPods(runtime)),
     },
   ];

@@ -30,12 +30,16 @@ export function handshakeAnswer(request: WebSocketRequest, protocol: string | un
   ].join("\r\n");
 }
 
+const VERSION = "13";
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 function checkHandshake({ method, headers }: WebSocketRequest): void {
   if (method !== "GET") throw new ApiError(400, "a WebSocket handshake must be a GET request");
-  if (headers["sec-websocket-version"] !== "13")
-    throw new ApiError(400, "the WebSocket version must be 13 (header Sec-WebSocket-Version)");
+  if (headers["sec-websocket-version"] !== VERSION)
+    throw new ApiError(400, `the WebSocket version must be ${VERSION} (header Sec-WebSocket-Version)`, {
+      // RFC 6455, section 4.4: the client may try again with this version.
+      headers: { "sec-websocket-version": VERSION },
+    });
   if (Buffer.from(headers["sec-websocket-key"] ?? "", "base64").length !== 16)
     throw new ApiError(400, "the header Sec-WebSocket-Key must be 16 bytes in base64");
 }

@@ -130,13 +130,24 @@ export function sendText(
 export const NO_SNIFF = { "x-content-type-options": "nosniff" } as const;
 
 /** Answers as Go's `http.Error`: with a line break, and a type that no browser may guess again. */
-export function sendGoError(response: ApiResponse, status: number, text: string): void {
-  sendText(response, status, `${text}\n`, NO_SNIFF);
+export function sendGoError(
+  response: ApiResponse,
+  status: number,
+  text: string,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  sendText(response, status, `${text}\n`, { ...headers, ...NO_SNIFF });
 }
 
 /** Answers with the status, the text and the headers of an error. */
 export function sendApiError(response: ApiResponse, error: ApiError): void {
   sendText(response, error.status, error.message, error.headers);
+}
+
+/** Answers without a body, which has no type. */
+export function sendEmpty(response: ApiResponse, status: number, headers: Readonly<Record<string, string>>): void {
+  response.start(status, { ...headers, "content-length": "0" });
+  response.end();
 }
 
 export const JSON_TYPE = "application/json";

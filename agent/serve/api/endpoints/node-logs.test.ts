@@ -55,6 +55,47 @@ test("a file is sent as text that no browser may take for a page", async () => {
   ]);
 });
 
+test("ranges of a file are sent, one as it is and several as multipart", async () => {
+  await writeFile(join(folder, "log", "long.log"), Buffer.alloc(200_000, "0123456789"));
+  const rangeOf = (range: string) => api.send("GET", "/logs/long.log", { range });
+  const one = await rangeOf("bytes=70001-70004");
+  expect([one.status, one.text, one.headers["content-range"], one.headers["content-length"]]).toEqual([
+    206,
+    "1234",
+    "bytes 70001-70004/200000",
+    "4",
+  ]);
+  expect((await rangeOf("bytes=100000-")).text).toHaveLength(100_000);
+  const two = await rangeOf("bytes=0-1,-2");
+  const [, boundary = ""] =
+    /^multipart\/byteranges; boundary=([0-9a-f]{60})$/.exec(`${two.headers["content-type"]}`) ?? [];
+  expect(two.text.replaceAll(boundary, "B").split("\r\n")).toEqual([
+    ...["--B", "Content-Range: bytes 0-1/200000", "Content-Type: text/plain; charset=utf-8", "", "01"],
+    ...["--B", "Content-Range: bytes 199998-199999/200000", "Content-Type: text/plain; charset=utf-8", "", "89"],
+    ...["--B--", ""],
+  ]);
+  expect(two.headers["content-length"]).toBe(String(two.text.length));
+  const beyond = await rangeOf("bytes=200000-");
+  expect([beyond.status, beyond.text, beyond.headers["content-range"]]).toEqual([
+    416,
+    "invalid range: failed to overlap\n",
+    "bytes */200000",
+  ]);
+});
+
+test("a file and a folder that have not changed are not sent again", async () => {
+  for (const path of ["/logs/syslog", "/logs/pods/"]) {
+    const { status, headers } = await api.get(path);
+    const since = String(headers["last-modified"]);
+    const again = await api.send("GET", path, { "if-modified-since": since });
+    expect([path, status, again.status, again.text]).toEqual([path, 200, 304, ""]);
+    const changed = await api.send("GET", path, { "if-modified-since": new Date(0).toUTCString() });
+    expect([path, changed.status]).toEqual([path, 200]);
+  }
+  const older = await api.send("GET", "/logs/syslog", { "if-unmodified-since": new Date(0).toUTCString() });
+  expect([older.status, older.text]).toEqual([412, ""]);
+});
+
 test("a folder is listed as Go lists it, and a folder without a slash is redirected", async () => {
   const { text } = await api.get("/logs/");
   expect(text).toBe(
@@ -138,6 +179,9 @@ test("each request closes what it has opened", async () => {
     await api.get("/logs/syslog");
     await api.get("/logs/nothing");
     await api.get("/logs/?query=other");
+    await api.send("GET", "/logs/syslog", { range: "bytes=0-1,3-4" });
+    await api.send("GET", "/logs/syslog", { range: "bytes=900-" });
+    await api.send("GET", "/logs/syslog", { "if-modified-since": new Date().toUTCString() });
   }
   expect(await openFiles()).toBeLessThan(before + 10);
 });

@@ -1,9 +1,11 @@
 import type { ServedEntry } from "../../../../host/fs/served-folder.ts";
 import { ApiError } from "../api-error.ts";
-import { sendGoError, sendText } from "../api-response.ts";
+import { sendEmpty, sendGoError, sendText } from "../api-response.ts";
 import { escapeHtml } from "../html.ts";
 import type { ApiRequest, ApiResponse, Route } from "../route.ts";
+import { isUnchangedSince } from "./file-conditions.ts";
 import { journalArguments, type NodeLogQuery, parseNodeLogQuery } from "./node-log-query.ts";
+import { sendFile, sendNotModified } from "./served-file.ts";
 
 export interface NodeLogRouteDeps {
   /** Opens what is below `/var/log`, never through a symlink that leads out of it. Rejects with the kernel's codes. */
@@ -60,36 +62,32 @@ async function open({ openLog }: NodeLogRouteDeps, path: string): Promise<Served
 async function sendEntry(
   deps: NodeLogRouteDeps,
   path: string,
-  { path: requested }: ApiRequest,
+  request: ApiRequest,
   response: ApiResponse,
 ): Promise<void> {
   // A name with a null byte exists nowhere, and no call of the kernel takes it.
   const entry = path.includes("\0") ? undefined : await open(deps, path);
   if (entry === undefined) return sendGoError(response, 404, NOT_FOUND);
-  if (entry.kind === "folder") {
-    if (!requested.endsWith("/")) return sendText(response, 301, "", { location: `${lastName(requested)}/` });
-    return sendText(response, 200, formatListing(entry.entries), { "content-type": "text/html; charset=utf-8" });
-  }
+  if (entry.kind === "folder") return sendFolder(entry, request, response);
+  const { path: requested } = request;
   try {
     if (requested.endsWith("/") && path !== "" && path.endsWith("/"))
-      return sendText(response, 301, "", { location: `../${lastName(requested.slice(0, -1))}` });
-    response.start(200, {
-      // Never HTML: a pod can write a file here, and a browser that shows it has the rights of its user.
-      "content-type": "text/plain; charset=utf-8",
-      "x-content-type-options": "nosniff",
-      "content-length": String(entry.sizeBytes),
-      "last-modified": new Date(entry.modifiedMs).toUTCString(),
-    });
-    let leftBytes = entry.sizeBytes;
-    for await (const block of entry.blocks) {
-      leftBytes -= block.length;
-      await response.write(block);
-    }
-    if (leftBytes > 0) throw new Error("the log has become shorter while it was sent");
-    response.end();
+      return sendEmpty(response, 301, { location: `../${lastName(requested.slice(0, -1))}` });
+    await sendFile(entry, request, response);
   } finally {
     await entry.close();
   }
+}
+
+function sendFolder(
+  { entries, modifiedMs }: Extract<ServedEntry, { kind: "folder" }>,
+  { path: requested, headers }: ApiRequest,
+  response: ApiResponse,
+): void {
+  const lastModified = { "last-modified": new Date(modifiedMs).toUTCString() };
+  if (!requested.endsWith("/")) sendEmpty(response, 301, { location: `${lastName(requested)}/` });
+  else if (isUnchangedSince(headers["if-modified-since"], modifiedMs)) sendNotModified(response, lastModified);
+  else sendText(response, 200, formatListing(entries), { "content-type": "text/html; charset=utf-8", ...lastModified });
 }
 
 const lastName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
@@ -150,7 +148,11 @@ async function writeServiceFile(deps: NodeLogRouteDeps, service: string, respons
   for (const name of [service, `${service}.log`, `${service}/${service}.log`]) {
     const entry = await open(deps, name);
     if (entry?.kind !== "file") continue;
-    for await (const block of entry.blocks) await response.write(block);
+    try {
+      for await (const block of entry.read(0, entry.sizeBytes)) await response.write(block);
+    } finally {
+      await entry.close();
+    }
     return;
   }
   await response.write(`\nlog not found for ${service}\n`);

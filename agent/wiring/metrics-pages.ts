@@ -53,6 +53,14 @@ export function createMetricsPages(options: MetricsPagesOptions): MetricsRoutesD
       metrics.probes.set("process_start_time_seconds", readProcessFigures().startedSeconds);
       return metrics.probes.families();
     },
+    health() {
+      metrics.health.set("process_start_time_seconds", readProcessFigures().startedSeconds);
+      return metrics.health.families();
+    },
+    resetHealth() {
+      metrics.health.clear("kubernetes_healthcheck");
+      metrics.health.clear("kubernetes_healthchecks_total");
+    },
   };
 }
 

@@ -14,6 +14,7 @@ import { answerLogs } from "../serve/local/local-logs.ts";
 import { type LocalServer, type LocalServerOptions, serveLocal } from "../serve/local/local-server.ts";
 import { explainPod } from "../serve/local/pod-explanation.ts";
 import { summarizePod } from "../serve/local/pod-list.ts";
+import { createHealthRecorder } from "../serve/metrics/health-recorder.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { Agent } from "./agent.ts";
 import type { NodeApi, NodeApiOptions } from "./api/node-api.ts";
@@ -61,12 +62,18 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
 /** Only warns if the port is in use: another agent may serve it on this machine. */
 async function serveHealthIfConfigured(
   { healthz }: Config,
-  { agent, logControl, clock, log }: Pick<ServerAdapters, "agent" | "logControl" | "clock" | "log">,
+  {
+    agent,
+    logControl,
+    metrics,
+    clock,
+    log,
+  }: Pick<ServerAdapters, "agent" | "logControl" | "metrics" | "clock" | "log">,
 ): Promise<HealthServer | undefined> {
   if (healthz === undefined) return undefined;
   const { address, port } = healthz;
   const checks = createHealthChecks({ ...agent, ...logControl });
-  const server = createHealthServer({ checks, clock, log });
+  const server = createHealthServer({ checks, recordResult: createHealthRecorder(metrics), clock, log });
   try {
     await server.listen(port, address);
     return server;

@@ -14,7 +14,7 @@ const checks = createHealthChecks({
 });
 beforeEach(async () => {
   figures = { syncDelayMs: 0, logBlockedMs: 0 };
-  server = createHealthServer({ checks, clock: createClock(), log: new FakeLog() });
+  server = createHealthServer({ checks, recordResult() {}, clock: createClock(), log: new FakeLog() });
   url = `http://127.0.0.1:${await server.listen(0, "127.0.0.1")}`;
 });
 afterEach(() => server.stop());
@@ -75,6 +75,6 @@ test("clients that hold all connections with half a request do not keep health c
 });
 
 test("a port that is in use is an error", async () => {
-  const other = createHealthServer({ checks, clock: createClock(), log: new FakeLog() });
+  const other = createHealthServer({ checks, recordResult() {}, clock: createClock(), log: new FakeLog() });
   await expect(other.listen(Number(new URL(url).port), "127.0.0.1")).rejects.toMatchObject({ code: "EADDRINUSE" });
 });

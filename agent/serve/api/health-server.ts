@@ -4,13 +4,14 @@ import type { Log } from "../../../host/log/log.ts";
 import { withWriteTimeout } from "./answer-timeouts.ts";
 import { createResponse } from "./api-response.ts";
 import { createConnections } from "./connections.ts";
-import { createHealthRoutes, type HealthCheck } from "./endpoints/health.ts";
+import { createHealthRoutes, type HealthCheck, type HealthResultRecorder } from "./endpoints/health.ts";
 import { listenOn } from "./listen.ts";
 import { dispatchRequest } from "./request-dispatch.ts";
 import { createRouteTable } from "./route-table.ts";
 
 export interface HealthServerOptions {
   readonly checks: readonly HealthCheck[];
+  readonly recordResult: HealthResultRecorder;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -26,8 +27,8 @@ export interface HealthServer {
 const LIMITS = { maxConnections: 64, maxUnauthenticated: 64, firstRequestTimeoutMs: 10_000, idleTimeoutMs: 30_000 };
 const ANYONE = { username: "system:anonymous", groups: ["system:unauthenticated"] };
 
-export function createHealthServer({ checks, clock, log }: HealthServerOptions): HealthServer {
-  const routes = createRouteTable(createHealthRoutes(checks));
+export function createHealthServer({ checks, recordResult, clock, log }: HealthServerOptions): HealthServer {
+  const routes = createRouteTable(createHealthRoutes(checks, recordResult));
   const deps = { routes, admit: async () => ANYONE, log };
   const connections = createConnections(LIMITS, clock);
   const server = createServer();

@@ -1,3 +1,4 @@
+import { healthMetrics } from "./health-metrics.ts";
 import { createMetricStore, type MetricStore } from "./metric-store.ts";
 import { nodeMetrics } from "./node-metrics.ts";
 import { podMetrics } from "./pod-metrics.ts";
@@ -11,8 +12,14 @@ export interface KubeletMetrics {
   readonly kubelet: MetricStore<keyof typeof kubeletMetrics>;
   /** The page `/metrics/probes`. */
   readonly probes: MetricStore<keyof typeof probeMetrics>;
+  /** The page `/metrics/slis`. */
+  readonly health: MetricStore<keyof typeof healthMetrics>;
 }
 
 export function createKubeletMetrics(): KubeletMetrics {
-  return { kubelet: createMetricStore(kubeletMetrics), probes: createMetricStore(probeMetrics) };
+  return {
+    kubelet: createMetricStore(kubeletMetrics),
+    probes: createMetricStore(probeMetrics),
+    health: createMetricStore(healthMetrics),
+  };
 }

@@ -4,8 +4,11 @@ import { createMetricsRoutes } from "./metrics-routes.ts";
 
 /** Asks a page and returns its content type and its text. */
 async function ask(path: string, accept?: string) {
-  const { kubelet, probes } = createKubeletMetrics();
-  const routes = createMetricsRoutes({ kubelet: async () => kubelet.families(), probes: () => probes.families() });
+  const { kubelet, probes, health } = createKubeletMetrics();
+  const routes = createMetricsRoutes({
+    ...{ kubelet: async () => kubelet.families(), probes: probes.families, health: health.families },
+    resetHealth() {},
+  });
   const route = routes.find(({ pattern }) => pattern === path);
   const answer = { type: "", text: "" };
   const request = { headers: { ...(accept !== undefined && { accept }) } } as Parameters<

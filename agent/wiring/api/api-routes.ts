@@ -20,6 +20,7 @@ import { createProfilingRoutes } from "../../serve/api/endpoints/profiling.ts";
 import { createFlagPage, createStatusPage } from "../../serve/api/endpoints/zpages.ts";
 import type { Route } from "../../serve/api/route.ts";
 import { createLogRoutes } from "../../serve/logs/log-routes.ts";
+import { createHealthRecorder } from "../../serve/metrics/health-recorder.ts";
 import type { KubeletMetrics } from "../../serve/metrics/kubelet-metrics.ts";
 import { createMetricsRoutes } from "../../serve/metrics/metrics-routes.ts";
 import { createStatsRoutes } from "../../serve/stats/stats-routes.ts";
@@ -64,7 +65,7 @@ export function createApiRoutes(deps: ApiRouteDeps): readonly Route[] {
   const { api, agent, runtime } = deps;
   const pods = createPodLookup(agent);
   const always = [
-    ...createHealthRoutes(createHealthChecks({ ...agent, ...deps.logControl })),
+    ...createHealthRoutes(createHealthChecks({ ...agent, ...deps.logControl }), createHealthRecorder(deps.metrics)),
     ...createPodRoutes(pods),
     ...createMetricsRoutes(createMetricsPages(deps)),
     ...createStatsRoutes(createStatsPages(deps)),

@@ -158,7 +158,7 @@ test("a failing health check shows its reason only at its own path", async () =>
       throw new Error("sync Loop took longer than expected");
     },
   };
-  const { get } = await serve(createHealthRoutes([{ name: "ping", check() {} }, failing]));
+  const { get } = await serve(createHealthRoutes([{ name: "ping", check() {} }, failing], () => {}));
   const all = await get("/healthz");
   expect([all.status, all.text]).toEqual([
     500,

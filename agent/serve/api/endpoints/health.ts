@@ -1,5 +1,5 @@
-import { sendGoError, sendText } from "../api-response.ts";
-import type { Route } from "../route.ts";
+import { NO_SNIFF, sendGoError, sendText } from "../api-response.ts";
+import type { ApiRequest, ApiResponse, Route } from "../route.ts";
 
 /** One check of `/healthz`. Throws if it fails. */
 export interface HealthCheck {
@@ -7,25 +7,19 @@ export interface HealthCheck {
   readonly check: () => void;
 }
 
-/** `/healthz`, and `/healthz/NAME` for each check. Rule: healthz.InstallHandler in k8s.io/apiserver. */
-export function createHealthRoutes(checks: readonly HealthCheck[]): readonly Route[] {
+/** Gets the result of each check that a request of `/healthz` runs. */
+export type HealthResultRecorder = (name: string, isHealthy: boolean) => void;
+
+/**
+ * `/healthz`, and `/healthz/NAME` for each check, whose results are not recorded. Rule: healthz.InstallHandler in
+ * k8s.io/apiserver.
+ */
+export function createHealthRoutes(checks: readonly HealthCheck[], record: HealthResultRecorder): readonly Route[] {
   return [
     {
       pattern: "/healthz",
       methods: "all",
-      async handle({ query }, response) {
-        const excluded = new Set(query.getAll("exclude"));
-        const included = checks.filter(({ name }) => !excluded.has(name));
-        const lines = checks.map((each) => (excluded.has(each.name) ? `[+]${each.name} excluded: ok` : resultOf(each)));
-        const unknown = [...excluded].filter((name) => !checks.some((check) => check.name === name)).toSorted();
-        const quoted = unknown.map((name) => JSON.stringify(name)).join(", ");
-        if (unknown.length > 0) lines.push(`warn: some health checks cannot be excluded: no matches for ${quoted}`);
-        const text = lines.map((line) => `${line}\n`).join("");
-        if (included.some((each) => failureOf(each) !== undefined))
-          return sendGoError(response, 500, `${text}healthz check failed`);
-        if (!query.has("verbose")) return sendText(response, 200, "ok", NO_SNIFF);
-        return sendText(response, 200, `${text}healthz check passed\n`, NO_SNIFF);
-      },
+      handle: async (request, response) => sendHealth(runChecks(checks, request, record), request, response),
     },
     ...checks.map(
       (each): Route => ({
@@ -41,7 +35,45 @@ export function createHealthRoutes(checks: readonly HealthCheck[]): readonly Rou
   ];
 }
 
-const NO_SNIFF = { "x-content-type-options": "nosniff" };
+interface HealthReport {
+  readonly isHealthy: boolean;
+  readonly lines: readonly string[];
+}
+
+/** Runs the checks that the client has not excluded. Why one failed may be secret here: only its own endpoint says it. */
+function runChecks(
+  checks: readonly HealthCheck[],
+  { query }: Pick<ApiRequest, "query">,
+  record: HealthResultRecorder,
+): HealthReport {
+  const excluded = new Set(query.getAll("exclude"));
+  const results = checks.map((each) => {
+    const { name } = each;
+    if (excluded.has(name)) return { isHealthy: true, line: `[+]${name} excluded: ok` };
+    const isHealthy = failureOf(each) === undefined;
+    record(name, isHealthy);
+    return { isHealthy, line: isHealthy ? `[+]${name} ok` : `[-]${name} failed: reason withheld` };
+  });
+  const unknown = [...excluded].filter((name) => !checks.some((check) => check.name === name)).toSorted();
+  const quoted = unknown.map((name) => JSON.stringify(name)).join(",");
+  const warnings =
+    unknown.length === 0 ? [] : [`warn: some health checks cannot be excluded: no matches for ${quoted}`];
+  return {
+    isHealthy: results.every(({ isHealthy }) => isHealthy),
+    lines: [...results.map(({ line }) => line), ...warnings],
+  };
+}
+
+function sendHealth(
+  { isHealthy, lines }: HealthReport,
+  { query }: Pick<ApiRequest, "query">,
+  response: ApiResponse,
+): void {
+  const text = lines.map((line) => `${line}\n`).join("");
+  if (!isHealthy) sendGoError(response, 500, `${text}healthz check failed`);
+  else if (query.has("verbose")) sendText(response, 200, `${text}healthz check passed\n`, NO_SNIFF);
+  else sendText(response, 200, "ok", NO_SNIFF);
+}
 
 function failureOf({ check }: HealthCheck): string | undefined {
   try {
@@ -50,9 +82,4 @@ function failureOf({ check }: HealthCheck): string | undefined {
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
-}
-
-/** Why it failed may be secret here: only the endpoint of the check says it. */
-function resultOf(check: HealthCheck): string {
-  return failureOf(check) === undefined ? `[+]${check.name} ok` : `[-]${check.name} failed: reason withheld`;
 }

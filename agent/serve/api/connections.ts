@@ -20,6 +20,14 @@ export interface ConnectionLimits {
   readonly idleTimeoutMs: number;
 }
 
+/** Of the node's API. The idle time is the kubelet's, which knows none of the others. */
+export const apiConnectionLimits: ConnectionLimits = {
+  maxConnections: 2_048,
+  maxUnauthenticated: 256,
+  firstRequestTimeoutMs: 30_000,
+  idleTimeoutMs: 90_000,
+};
+
 /** The open connections of a server. A timer runs only for those that have no request. */
 export interface Connections {
   /** A client has connected; the TLS handshake may still come. */

@@ -8,6 +8,7 @@ import { createAccessAuthorizer } from "../../serve/api/auth/access-authorizer.t
 import { type Authorizer, alwaysAllow } from "../../serve/api/auth/authorizer.ts";
 import { createRequestAuthenticator } from "../../serve/api/auth/request-authenticator.ts";
 import { createTokenAuthenticator } from "../../serve/api/auth/token-authenticator.ts";
+import { apiConnectionLimits } from "../../serve/api/connections.ts";
 import { withBursts } from "../../serve/api/request-bursts.ts";
 import {
   createTlsFiles,
@@ -34,9 +35,6 @@ export interface NodeApi {
   stop(): Promise<void>;
 }
 
-/** The idle time is the kubelet's, which knows none of the others. */
-const LIMITS = { maxConnections: 2_048, maxUnauthenticated: 256, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 };
-
 /**
  * Serves the node's API. Undefined, with a warning, on a standalone node whose requests only an API server could authorize.
  * Throws `StartError` if the certificates cannot be used, or the port is in use.
@@ -61,7 +59,8 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
   const routes = createApiRoutes({ ...options, certificates });
   const tls = tlsSettings(settings, contents);
   const onRequest = withBursts(createHttpRequestRecorder(options.metrics, clock), options.agent.releaseMemorySoon);
-  const server = createApiServer({ routes, authenticator, authorizer, tls, limits: LIMITS, onRequest, clock, log });
+  const limits = apiConnectionLimits;
+  const server = createApiServer({ routes, authenticator, authorizer, tls, limits, onRequest, clock, log });
   const port = await listen(server, api);
   log.info({ address: api.address, port }, "the node's API is served");
   const stopped = new AbortController();

@@ -32,7 +32,8 @@ const get = (target: string, more: Partial<ApiCase> = {}): ApiCase => ({
   ...more,
 });
 const send = (method: string, target: string, more: Partial<ApiCase> = {}) => get(target, { method, ...more });
-const shape = (target: string, compares: BodyComparison) => get(target, { compares });
+const shape = (target: string, compares: BodyComparison, headers: ApiCase["headers"] = {}) =>
+  get(target, { compares, headers });
 
 /** The folder of the machine's /var/log that the cases of `/logs/` read. */
 export const LOGS_FOLDER = "berth-api-cases";
@@ -134,7 +135,8 @@ const streaming: readonly ApiCase[] = [
 
 const pages: readonly ApiCase[] = [
   shape("/pods", "fields"),
-  get("/pods", { headers: { accept: "text/plain" } }),
+  ...["/pods", "/runningpods/", "/stats/summary"].map((page) => get(page, { headers: { accept: "text/plain" } })),
+  shape("/pods", "fields", { accept: "text/html, application/json;q=0.1" }),
   shape("/pods/", "fields"),
   get("/pods/none"),
   send("POST", "/pods"),
@@ -179,16 +181,20 @@ const pages: readonly ApiCase[] = [
   get("/metrics/resource", { compares: "none", headers: { "accept-encoding": "gzip" } }),
   send("POST", "/metrics", { compares: "none" }),
   send("DELETE", "/metrics/resource", { compares: "none" }),
+  send("DELETE", "/metrics/slis"),
   get("/metrics/"),
   get("/metrics/none"),
   send("POST", "/checkpoint/default/none/app"),
   send("POST", "/checkpoint/default/web/none"),
   send("POST", "/checkpoint/default/web/app?timeout=many"),
   send("POST", "/checkpoint/default/web/app"),
+  send("POST", "/checkpoint/default/web/none", { headers: { accept: "text/plain" } }),
   get("/checkpoint/default/web/app"),
 ];
 
 const logs = `/logs/${LOGS_FOLDER}`;
+const [PAST, FUTURE] = ["Wed, 01 Jan 2020 00:00:00 GMT", "Wed, 01 Jan 2080 00:00:00 GMT"];
+const conditional = (headers: Readonly<Record<string, string>>) => get(`${logs}/${LOGS_FILE}`, { headers });
 const files: readonly ApiCase[] = [
   shape("/logs/", "none"),
   get("/logs"),
@@ -196,8 +202,15 @@ const files: readonly ApiCase[] = [
   get(logs),
   get(`${logs}/${LOGS_FILE}`),
   get(`${logs}/${LOGS_FILE}/`),
-  get(`${logs}/${LOGS_FILE}`, { headers: { range: "bytes=0-3" } }),
-  get(`${logs}/${LOGS_FILE}`, { headers: { range: "bytes=900-" } }),
+  ...["0-3", "900-", "-5", "3-1", "0-1,4-5", "0-,0-"].map((range) => conditional({ range: `bytes=${range}` })),
+  conditional({ range: "lines=0-3" }),
+  conditional({ range: "bytes=0-3", "if-range": PAST }),
+  conditional({ "if-modified-since": PAST }),
+  conditional({ "if-modified-since": FUTURE }),
+  conditional({ "if-unmodified-since": PAST }),
+  conditional({ "if-none-match": "*" }),
+  conditional({ "if-match": '"a"' }),
+  get(`${logs}/empty/`, { headers: { "if-modified-since": FUTURE } }),
   send("HEAD", `${logs}/${LOGS_FILE}`),
   get(`${logs}/none`),
   get(`${logs}/empty/`),

@@ -153,6 +153,7 @@ function withoutMachine(text: string): string {
   return text
     .replaceAll(/\b(?!11111111-)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g, "UID")
     .replaceAll(/\b[0-9a-f]{64}\b/g, "ID")
+    .replaceAll(/\b[0-9a-f]{60}\b/g, "BOUNDARY")
     .replaceAll(/\b(?!2020-)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)/g, "TIME")
     .replaceAll(/\b127\.0\.0\.1:\d+/g, "127.0.0.1:PORT");
 }

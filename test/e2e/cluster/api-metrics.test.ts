@@ -89,7 +89,7 @@ describe.skipIf(skip !== undefined)("the metrics of a node", () => {
       "kubelet_server_expiration_renew_errors",
     ];
     const kubelets = new Set([...Object.keys(await recorded("metrics")), ...ofRotation]);
-    for (const path of ["/metrics", "/metrics/probes"]) {
+    for (const path of ["/metrics", "/metrics/probes", "/metrics/slis"]) {
       const input = `${await page(path)}\n`;
       const promtool = join(root, "usr/bin/promtool");
       const { stdout, stderr } = await execa(promtool, ["check", "metrics"], { input, reject: false });

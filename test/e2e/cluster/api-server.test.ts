@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { once } from "node:events";
+import { join } from "node:path";
 import type { Node as NodeObject, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { createApiClient } from "../../fakes/api-client.ts";
 import { createCertificateAuthority, type KeyPair } from "../../upstream/pki.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
+import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
 
@@ -26,6 +29,9 @@ const rights: Readonly<Record<string, readonly (readonly [verb: string, subresou
   "proxy-creator": [["create", "nodes/proxy"]],
 };
 
+/** Its answer takes seconds, in which the agent stands still. */
+const HEAP = "/debug/pprof/heap";
+
 /** The endpoints, and which of the users above may get them. */
 const endpoints: readonly (readonly [path: string, allowed: readonly string[]])[] = [
   ["/healthz", ["healthz", "proxy-reader"]],
@@ -39,6 +45,7 @@ const endpoints: readonly (readonly [path: string, allowed: readonly string[]])[
   ["/metrics/cadvisor", ["metrics"]],
   ["/metrics/resource", ["metrics"]],
   ["/metrics/probes", ["metrics"]],
+  ["/metrics/slis", ["metrics"]],
   ["/stats/summary", ["stats"]],
   ["/logs/", ["log"]],
   ["/containerLogs/default/web/app", ["proxy-reader"]],
@@ -47,14 +54,36 @@ const endpoints: readonly (readonly [path: string, allowed: readonly string[]])[
   ["/exec/default/web/app?command=true&output=1", ["proxy-creator"]],
   ["/attach/default/web/app?output=1", ["proxy-creator"]],
   ["/portForward/default/web", ["proxy-creator"]],
-  ["/debug/pprof/heap", ["proxy-creator"]],
+  [HEAP, ["proxy-creator"]],
 ];
+
+const upgrades: Readonly<Record<string, string>> = {
+  // The runtime selects its protocol: of exec and attach, or of port-forward.
+  SPDY: "connection: Upgrade\r\nupgrade: SPDY/3.1\r\nx-stream-protocol-version: v4.channel.k8s.io\r\nx-stream-protocol-version: portforward.k8s.io",
+  WebSocket:
+    "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: v5.channel.k8s.io",
+};
+
+/** Asks for another protocol, and returns the status of the answer. `headers`: lines. */
+async function statusOfUpgrade(
+  client: ReturnType<typeof createApiClient>,
+  path: string,
+  headers: string,
+): Promise<number> {
+  const socket = await client.openSocket(`GET ${path} HTTP/1.1\r\nhost: node\r\n${headers}\r\n\r\n`);
+  try {
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    return Number(answer.toString().split(" ")[1]);
+  } finally {
+    socket.destroy();
+  }
+}
 
 describe.skipIf(skip !== undefined)("the API of a node of a cluster", () => {
   let cluster: ClusterNode;
   let port: number;
   beforeAll(async () => {
-    cluster = await startClusterNode();
+    cluster = await startClusterNode(undefined, { logging: { verbosity: 10 } });
     await cluster.create([barePod("web", { name: "app", command: ["sh", "-c", "echo hello; exec sleep 1000"] })]);
     const items = Object.entries(rights).flatMap(([user, rules]) => roleOf(user, rules));
     const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
@@ -90,21 +119,29 @@ describe.skipIf(skip !== undefined)("the API of a node of a cluster", () => {
       "a certificate of another CA",
       { pair: createCertificateAuthority("other").issue({ commonName: "admin", organizations: ["system:masters"] }) },
     ],
-  ])("%s gets 401 everywhere", async (_name, credentials) => {
+  ])("%s gets 401 everywhere, also for an upgrade", async (_name, credentials) => {
     for (const [path] of endpoints) {
       const { status, text } = await clientOf(credentials).get(path);
       expect([path, status, text]).toEqual([path, 401, "Unauthorized"]);
+      for (const [protocol, headers] of Object.entries(upgrades)) {
+        const upgraded = await statusOfUpgrade(clientOf(credentials), path, headers);
+        expect([path, protocol, upgraded]).toEqual([path, protocol, 401]);
+      }
     }
   });
 
-  test("an expired certificate gets 401", async () => {
-    const pair = cluster.plane.authority.issue({
-      commonName: "admin",
-      organizations: ["system:masters"],
-      validFrom: new Date(Date.now() - 2 * 3_600_000),
-      validTo: new Date(Date.now() - 3_600_000),
-    });
-    expect((await clientOf({ pair }).get("/healthz")).status).toBe(401);
+  test.each([
+    ["an expired certificate", -2, -1],
+    ["a certificate that is not valid yet", 1, 2],
+  ])("%s gets 401", async (_name, fromHours, toHours) => {
+    const after = (hours: number) => new Date(Date.now() + hours * 3_600_000);
+    const validity = { validFrom: after(fromHours), validTo: after(toHours) };
+    const masters = { commonName: "admin", organizations: ["system:masters"] };
+    const client = clientOf({ pair: cluster.plane.authority.issue({ ...masters, ...validity }) });
+    expect((await client.get("/healthz")).status).toBe(401);
+    expect(await statusOfUpgrade(client, "/exec/default/web/app?command=true&output=1", upgrades["SPDY"] ?? "")).toBe(
+      401,
+    );
   });
 
   test("each subresource gives access to its endpoints, and to no others", async () => {
@@ -115,6 +152,11 @@ describe.skipIf(skip !== undefined)("the API of a node of a cluster", () => {
         const isAllowed = status !== 401 && status !== 403;
         expect([user, path, isAllowed]).toEqual([user, path, allowed.includes(user)]);
         if (!isAllowed) expect(text).toStartWith(`Forbidden (user=${user}, verb=`);
+        if (isAllowed && path === HEAP) continue;
+        for (const [protocol, headers] of Object.entries(upgrades)) {
+          const isUpgradeAllowed = ![401, 403].includes(await statusOfUpgrade(client, path, headers));
+          expect([user, path, protocol, isUpgradeAllowed]).toEqual([user, path, protocol, isAllowed]);
+        }
       }
     }
   });
@@ -176,9 +218,58 @@ describe.skipIf(skip !== undefined)("the API of a node of a cluster", () => {
         500,
         "Authorization error (user=unknown-user, verb=get, resource=nodes, subresource=metrics)",
       ]);
-      expect((await clientOf({ token: "unknown" }).get("/metrics")).status).toBe(401);
+      expect((await clientOf({ token: "hunter2-away" }).get("/metrics")).status).toBe(401);
     } finally {
       await cluster.plane.startApiServer();
+    }
+  });
+
+  test("at -v 10 the log has no token, command or query of a client, also of requests that fail", async () => {
+    const exec = "/exec/default/web/app?command=echo&output=1";
+    const admin = clientOf({ pair: certificate("admin", ["system:masters"]) });
+    const encoded = Buffer.from("hunter2-protocol").toString("base64url");
+    const token = await kubectl("create", "token", "default");
+    for (const sent of [token, "hunter2-header"]) await clientOf({ token: sent }).get("/metrics?a=hunter2-query");
+    const withToken = `${upgrades["WebSocket"]}, base64url.bearer.authorization.k8s.io.${encoded}`;
+    expect(await statusOfUpgrade(clientOf({}), `${exec}&command=hunter2-argument`, withToken)).toBe(401);
+    expect(await kubectl("exec", "web", "--", "echo", "hunter2-command")).toBe("hunter2-command");
+    await expect(kubectl("exec", "web", "--", "hunter2-program")).rejects.toThrow("hunter2-program");
+    await clientOf({ pair: certificate("nothing") }).get(`${exec}&command=hunter2-refused`);
+    await admin.get(`/exec/default/none/app?command=hunter2-pod&output=1`);
+    for (const [path, status] of [
+      ["/run/default/web/app?cmd=echo%20hunter2-run", 200],
+      ["/run/default/web/app?cmd=hunter2-missing", 500],
+      ["/none?token=hunter2-path", 404],
+      ["/logs/?query=hunter2-service", 405],
+    ] as const)
+      expect([path, (await admin.request("POST", path)).status]).toEqual([path, status]);
+    for (const headers of Object.values(upgrades))
+      await statusOfUpgrade(admin, `${exec}&command=hunter2-upgrade`, headers);
+
+    const log = await cluster.node.log();
+    expect(linesContaining(log, "debug").length).toBeGreaterThan(20);
+    const [, , signature = "no token"] = token.split(".");
+    for (const secret of ["hunter2", encoded, signature]) expect(linesContaining(log, secret)).toEqual([]);
+    // The runtime's URL of a session is a credential, too.
+    expect(log.split("\n").filter((line) => /\/(exec|attach|portforward)\/[\w-]{8}/.test(line))).toEqual([]);
+  });
+
+  test("where anonymous requests are allowed they have the rights of system:anonymous, and bad credentials have none", async () => {
+    await kubectl("create", "clusterrolebinding", "anonymous", "--clusterrole=healthz", "--user=system:anonymous");
+    const x509 = { clientCAFile: join(cluster.node.folder, "client-ca.crt") };
+    await cluster.node.agent.stop();
+    await cluster.node.startAgent({ authentication: { anonymous: { enabled: true }, x509 } });
+    const anonymous = clientOf({});
+    await pollUntil("the node's API", 30_000, async () => (await anonymous.get("/healthz")).status === 200);
+    for (const [path, allowed] of endpoints) {
+      const { status, text } = await anonymous.get(path);
+      expect([path, status]).toEqual([path, allowed.includes("healthz") ? 200 : 403]);
+      if (status === 403) expect(text).toStartWith("Forbidden (user=system:anonymous, verb=");
+      for (const [protocol, headers] of Object.entries(upgrades)) {
+        const upgraded = await statusOfUpgrade(anonymous, path, headers);
+        expect([path, protocol, upgraded]).toEqual([path, protocol, status]);
+      }
+      expect([path, (await clientOf({ token: "guessed" }).get(path)).status]).toEqual([path, 401]);
     }
   });
 });

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir } from "node:fs/promises";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import { CriError } from "../../../cri/error.ts";
@@ -9,7 +10,7 @@ import { pollUntil } from "../../../test/bed/poll-until.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { type RouteServer, startRouteServer } from "../../../test/fakes/route-server.ts";
 import { createSessionLimit } from "./session-limit.ts";
-import { dataFrames, resetFrame } from "./spdy/frame-writer.ts";
+import { createSynStreamWriter, dataFrames, resetFrame } from "./spdy/frame-writer.ts";
 import { createStreamingRoutes, type StreamingDeps } from "./streaming-routes.ts";
 
 setDefaultTimeout(10_000);
@@ -98,12 +99,30 @@ async function startFixture(answer: string | CriError, overrides: Partial<Stream
 const WEBSOCKET_HEADERS =
   "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-function dial({ server }: Fixture, target: string, headers = "Upgrade: SPDY/3.1\r\n"): TLSSocket {
+function dial(fixture: Fixture, target: string, headers = "Upgrade: SPDY/3.1\r\n"): TLSSocket {
+  return dialWith(fixture, `${target} HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\n${headers}\r\n`);
+}
+
+function dialWith({ server }: Fixture, bytes: string | Uint8Array): TLSSocket {
   const socket = connect({ host: "127.0.0.1", port: server.port, rejectUnauthorized: false });
   socket.on("error", () => undefined);
   closers.push(() => socket.destroy());
-  socket.write(`${target} HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\n${headers}\r\n`);
+  socket.write(bytes);
   return socket;
+}
+
+/** A binary message of a client's WebSocket, shorter than 126 bytes. */
+function clientFrame(payload: Buffer): Buffer {
+  const mask = [1, 2, 3, 4];
+  const masked = payload.map((byte, index) => byte ^ (mask[index % 4] ?? 0));
+  return Buffer.concat([Buffer.from([0x82, 0x80 | payload.length, ...mask]), masked]);
+}
+
+/** The payloads of a server's binary messages, each shorter than 126 bytes, as latin1. */
+function payloadsOf(frames: string): string {
+  if (frames === "") return "";
+  const length = frames.charCodeAt(1);
+  return frames.slice(2, 2 + length) + payloadsOf(frames.slice(2 + length));
 }
 
 /** Everything that a connection receives until its end. */
@@ -409,43 +428,123 @@ describe("a session", () => {
 
 describe("a session that is cut", () => {
   const reply = (id: number) => Buffer.from(`800300020000000400000${id.toString(16).padStart(3, "0")}`, "hex");
+  const headers = `${WEBSOCKET_HEADERS}Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n`;
+  const tunnelHeaders = `${WEBSOCKET_HEADERS}Sec-WebSocket-Protocol: SPDY/3.1+portforward.k8s.io\r\n`;
+  const spdyHeaders = "Upgrade: SPDY/3.1\r\n";
+  const TUNNEL = "GET /portForward/default/web";
+  const FORWARDS = SWITCHED.replace(/\r\n$/, "X-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n");
   /** What a runtime sends in a session of exec with stdout. */
-  const fromRuntime = Buffer.concat([
-    Buffer.from(SWITCHED),
+  const execOutput = Buffer.concat([
     ...[reply(1), reply(3), dataFrames(3, Buffer.from("out\n"), false), dataFrames(3, Buffer.alloc(0), true)],
     ...[dataFrames(1, Buffer.from(JSON.stringify({ metadata: {}, status: "Success" })), false), resetFrame(1)],
   ]);
-  const headers = `${WEBSOCKET_HEADERS}Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n`;
+  const forwardOutput = Buffer.concat([
+    ...[reply(1), reply(3), dataFrames(3, Buffer.from("answer of a pod\n"), true)],
+    dataFrames(1, Buffer.alloc(0), true),
+  ]);
+  const CLOSED_NORMALLY = "\u0088\u0002\u0003\u00e8";
 
-  test("at any byte of the runtime leaves nothing open, and the client gets an end", async () => {
-    let cutAt = 0;
-    const backend = await startBackend((socket) => socket.end(fromRuntime.subarray(0, cutAt)));
-    const fixture = await startFixture(backend.url);
-    for (; cutAt < fromRuntime.length; cutAt += 10) {
-      const answer = await readAll(dial(fixture, `GET ${EXEC}`, headers));
-      expect(answer).toContain("Sec-WebSocket-Protocol: v5.channel.k8s.io");
-      // The last frame closes with 1000; the one before it is on the error channel.
-      expect(answer.endsWith("\u0088\u0002\u0003\u00e8")).toBe(true);
-      expect(answer).toContain(cutAt < SWITCHED.length ? "unexpected EOF" : '"status":');
-    }
-    await pollUntil("the end", 5_000, () => backend.sockets.every(({ destroyed }) => destroyed));
-    await pollUntil("the end of the clients", 5_000, () => fixture.server.openUpgrades() === 0);
-  });
+  /** The routes, and what is left of their sessions. */
+  async function startCounted(url: string) {
+    let sessions = 0;
+    const sessionLimit = {
+      async run(session: () => Promise<void>) {
+        sessions++;
+        await session().finally(() => sessions--);
+      },
+    };
+    const fixture = await startFixture(url, { sessionLimit });
+    // The first connection also opens what stays open.
+    await readAll(dial(fixture, "POST /exec/default/missing/main?output=1"));
+    const descriptors = async () => (await readdir("/proc/self/fd")).length;
+    const before = await descriptors();
+    return {
+      ...fixture,
+      async waitUntilNothingIsLeft() {
+        await pollUntil("the end of the sessions", 10_000, () => sessions === 0);
+        await pollUntil("the end of the clients", 10_000, () => fixture.server.openUpgrades() === 0);
+        await pollUntil("no descriptor more", 10_000, async () => (await descriptors()) <= before);
+      },
+    };
+  }
 
-  test("at any byte of the client leaves nothing open", async () => {
-    const accepted = Buffer.concat([Buffer.from(SWITCHED), reply(1), reply(3), reply(5)]);
-    const backend = await startBackend((socket) => void socket.write(accepted));
-    const fixture = await startFixture(backend.url);
-    const stdin = Buffer.from("8285010203040167666f6e8282010203 04fe02".replaceAll(" ", ""), "hex");
-    for (let cutAt = 0; cutAt <= stdin.length; cutAt++) {
-      const client = dial(fixture, `GET ${EXEC}&input=1`, headers);
-      const text = received(client);
-      await pollUntil("the handshake", 5_000, () => text().includes("\r\n\r\n"));
-      client.end(stdin.subarray(0, cutAt));
-    }
-    await pollUntil("the end of the clients", 10_000, () => fixture.server.openUpgrades() === 0);
-    await pollUntil("the end", 5_000, () => backend.sockets.every(({ destroyed }) => destroyed));
-  });
+  /** What the client has received when `sent` bytes of the runtime have arrived. */
+  type Expectation = (answer: string, sent: number) => void;
+  const expectExecEnd: Expectation = (answer, sent) => {
+    expect(answer).toContain("Sec-WebSocket-Protocol: v5.channel.k8s.io");
+    // The last frame closes with 1000; the one before it is on the error channel.
+    expect(answer).toEndWith(CLOSED_NORMALLY);
+    expect(answer).toContain(sent < SWITCHED.length ? "unexpected EOF" : '"status":');
+  };
+  const expectTunnelEnd: Expectation = (answer, sent) => {
+    if (sent < FORWARDS.length) return expect(bodyOf(answer)).toEqual([500, "unexpected EOF\n"]);
+    expect(answer).toContain("Sec-WebSocket-Protocol: SPDY/3.1+portforward.k8s.io");
+    expect(answer).toEndWith(CLOSED_NORMALLY);
+    const frames = answer.slice(answer.indexOf("\r\n\r\n") + 4, -CLOSED_NORMALLY.length);
+    expect(payloadsOf(frames)).toBe(forwardOutput.toString("latin1", 0, sent - FORWARDS.length));
+  };
+  const expectSameBytes: Expectation = (answer, sent) => {
+    if (sent < SWITCHED.length) return expect(bodyOf(answer)).toEqual([500, "unexpected EOF\n"]);
+    expect(answer).toBe(SWITCHED + execOutput.toString("latin1", 0, sent - SWITCHED.length));
+  };
+  const runtimeCuts: readonly (readonly [
+    what: string,
+    target: string,
+    headers: string,
+    fromRuntime: Buffer,
+    expectEnd: Expectation,
+  ])[] = [
+    ["exec by WebSocket", `GET ${EXEC}`, headers, Buffer.concat([Buffer.from(SWITCHED), execOutput]), expectExecEnd],
+    ["a tunnel", TUNNEL, tunnelHeaders, Buffer.concat([Buffer.from(FORWARDS), forwardOutput]), expectTunnelEnd],
+    ["exec by SPDY", `POST ${EXEC}`, spdyHeaders, Buffer.concat([Buffer.from(SWITCHED), execOutput]), expectSameBytes],
+  ];
+  for (const [what, target, given, fromRuntime, expectEnd] of runtimeCuts)
+    test(`at every tenth byte of the runtime leaves nothing open, and the client gets an end: ${what}`, async () => {
+      let cutAt = 0;
+      const backend = await startBackend((socket) => socket.end(fromRuntime.subarray(0, cutAt)));
+      const fixture = await startCounted(backend.url);
+      for (; cutAt < fromRuntime.length; cutAt += 10) expectEnd(await readAll(dial(fixture, target, given)), cutAt);
+      await fixture.waitUntilNothingIsLeft();
+    });
+
+  const synStream = createSynStreamWriter();
+  const forwardInput = [
+    synStream(1, { port: "8080", requestid: "0", streamtype: "error" }),
+    synStream(3, { port: "8080", requestid: "0", streamtype: "data" }),
+    dataFrames(3, Buffer.from("GET / HTTP/1.0\r\n\r\n"), true),
+  ];
+  const execInput = [Buffer.from("\u0000echo\n"), Buffer.from('\u0004{"Width":80,"Height":24}'), Buffer.from([255, 0])];
+  const clientCuts: readonly (readonly [
+    what: string,
+    target: string,
+    headers: string,
+    input: readonly Buffer[],
+    answer: string,
+    replies: readonly number[],
+    step: number,
+  ])[] = [
+    ["exec by WebSocket", `GET ${EXEC}&input=1`, headers, execInput.map(clientFrame), SWITCHED, [1, 3, 5], 1],
+    ["a tunnel", TUNNEL, tunnelHeaders, forwardInput.map(clientFrame), FORWARDS, [1, 3], 5],
+    ["exec by SPDY", `POST ${EXEC}&input=1`, spdyHeaders, forwardInput, SWITCHED, [1, 3], 5],
+  ];
+  for (const [what, target, given, input, answer, replies, step] of clientCuts)
+    test(`at bytes of the client's request and input leaves nothing open: ${what}`, async () => {
+      const accepted = Buffer.concat([Buffer.from(answer), ...replies.map(reply)]);
+      const backend = await startBackend((socket) => void socket.write(accepted));
+      const fixture = await startCounted(backend.url);
+      const request = Buffer.from(`${target} HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\n${given}\r\n`);
+      const all = Buffer.concat([request, ...input]);
+      for (let cutAt = 0; cutAt <= all.length; cutAt += cutAt < request.length ? 10 : step) {
+        const client = dialWith(fixture, all.subarray(0, cutAt));
+        const text = received(client);
+        if (cutAt >= request.length) await pollUntil("the handshake", 5_000, () => text().includes("\r\n\r\n"));
+        // A client that ends its half, and one that is killed.
+        if (cutAt < request.length || cutAt % 2 === 0) client.end();
+        else client.destroy();
+      }
+      await fixture.waitUntilNothingIsLeft();
+      await pollUntil("the end", 5_000, () => backend.sockets.every(({ destroyed }) => destroyed));
+    });
 
   test("by a runtime that accepts no streams within 30 s reports that to the client", async () => {
     const clock = new FakeClock();

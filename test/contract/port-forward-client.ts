@@ -38,7 +38,7 @@ export const forwardByWebSocket: OpenPortForward = async (port, path) => {
 };
 
 /** A binary message of a client, with a mask that is not zero. */
-function maskedFrame(payload: Buffer): Buffer {
+export function maskedFrame(payload: Buffer): Buffer {
   const mask = Buffer.from([1, 2, 3, 4]);
   const header = Buffer.alloc(10);
   header.writeUInt8(0x82, 0);

@@ -1,31 +1,14 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
-import { type AddressInfo, createServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createSessionLimit } from "../../agent/serve/streaming/session-limit.ts";
-import { createStreamingRoutes } from "../../agent/serve/streaming/streaming-routes.ts";
-import { type CriRuntime, createRuntime } from "../../cri/client.ts";
-import { createClock } from "../../host/clock.ts";
-import {
-  ContainerConfig,
-  type LinuxSandboxSecurityContext,
-  NamespaceMode,
-  PodSandboxConfig,
-} from "../../proto/cri/gen/api.ts";
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
-import { busyboxImage, importImages } from "../bed/images/images.ts";
+import { readdir } from "node:fs/promises";
+import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { pollUntil } from "../bed/poll-until.ts";
-import { FakeLog } from "../fakes/log.ts";
-import { type RouteServer, startRouteServer } from "../fakes/route-server.ts";
 import { forwardBySpdy, forwardByWebSocket, type OpenPortForward } from "./port-forward-client.ts";
 import { type OpenSession, openBySpdy, openByWebSocket } from "./streaming-client.ts";
+import { cutContract } from "./streaming-cuts.ts";
+import { type StreamingFixture, startStreamingFixture } from "./streaming-fixture.ts";
 
 const MB = 1_000_000;
-const NAMES: readonly string[] = ["main", "shell"];
 
 /** The endpoints of streaming on a real containerd, with each protocol of clients. */
 export function streamingContract(version: ContainerdVersion): void {
@@ -37,7 +20,7 @@ export function streamingContract(version: ContainerdVersion): void {
   describe(`streaming with containerd ${version}`, () => {
     let fixture: StreamingFixture;
     beforeAll(async () => {
-      fixture = await startFixture(version);
+      fixture = await startStreamingFixture(version);
     });
     afterAll(() => fixture.end());
 
@@ -45,6 +28,7 @@ export function streamingContract(version: ContainerdVersion): void {
     describe("by WebSocket v5", () => execContract(() => fixture, openByWebSocket("v5.channel.k8s.io")));
     describe("port-forward by SPDY", () => portForwardContract(() => fixture, forwardBySpdy));
     describe("port-forward by WebSocket", () => portForwardContract(() => fixture, forwardByWebSocket));
+    cutContract(() => fixture);
     describe("by WebSocket v4", () => outputContract(() => fixture, openByWebSocket("v4.channel.k8s.io")));
   });
 }
@@ -159,105 +143,4 @@ function portForwardContract(fixture: () => StreamingFixture, open: OpenPortForw
 /** The open descriptors of this process, in which the server runs. */
 async function descriptorCount(): Promise<number> {
   return (await readdir("/proc/self/fd")).length;
-}
-
-export interface StreamingFixture {
-  readonly port: number;
-  readonly echoPort: number;
-  readonly server: RouteServer;
-  readonly runtime: CriRuntime;
-  end(): Promise<void>;
-}
-
-/** A containerd with a pod `default/web`, and a server of the routes. */
-async function startFixture(version: ContainerdVersion): Promise<StreamingFixture> {
-  const stateDir = await mkdtemp(join(tmpdir(), "berth-streaming-"));
-  const containerd = await startContainerd({ version, stateDir });
-  await importImages(containerd);
-  const clock = createClock();
-  const runtimeOptions = { endpoint: containerd.endpoint, requestTimeoutMs: 30_000, random: Math.random };
-  const runtime = createRuntime({ ...runtimeOptions, clock, log: new FakeLog() });
-  await runPod(runtime, stateDir);
-  await runHostPod(runtime, stateDir);
-  const echo = await startEchoServer();
-  const routes = createStreamingRoutes({
-    ...{ runtime, clock, idleTimeoutMs: 0, translatesWebSockets: true },
-    sessionLimit: createSessionLimit(100, () => {}),
-    findPod: (_namespace, name) => PODS.find(({ metadata }) => metadata.name === name),
-  });
-  const server = await startRouteServer(routes);
-  return {
-    port: server.port,
-    echoPort: (echo.address() as AddressInfo).port,
-    server,
-    runtime,
-    async end() {
-      echo.close();
-      await endFixture(server, runtime, containerd, stateDir);
-    },
-  };
-}
-
-async function endFixture(server: RouteServer, runtime: CriRuntime, containerd: Containerd, stateDir: string) {
-  server.close();
-  runtime.close();
-  await containerd.stop();
-  await rm(stateDir, { recursive: true });
-}
-
-const COMMANDS: Readonly<Record<string, readonly string[]>> = {
-  main: ["sleep", "3600"],
-  shell: ["sh", "-c", "while read line; do echo got $line; done"],
-};
-const PODS = ["web", "host"].map(
-  (name): Pod => ({
-    metadata: { namespace: "default", name, uid: `uid-${name}` },
-    spec: { containers: NAMES.map((container) => ({ name: container, image: busyboxImage })) },
-  }),
-);
-
-function sandboxConfig(
-  name: string,
-  stateDir: string,
-  securityContext: Parameters<typeof LinuxSandboxSecurityContext.fromPartial>[0],
-) {
-  return PodSandboxConfig.fromPartial({
-    metadata: { name, uid: `uid-${name}`, namespace: "default" },
-    labels: { [podUidLabel]: `uid-${name}` },
-    logDirectory: join(stateDir, "logs"),
-    linux: { securityContext },
-  });
-}
-
-/** A pod `default/host` in the network of this machine, where the echo server of the tests listens. */
-async function runHostPod(runtime: CriRuntime, stateDir: string): Promise<void> {
-  const namespaceOptions = { network: NamespaceMode.NODE };
-  await runtime.runPodSandbox(sandboxConfig("host", stateDir, { namespaceOptions }), "");
-}
-
-/** Sends back what it receives, and ends each connection when its client has ended its half. */
-async function startEchoServer(): Promise<Server> {
-  const server = createServer({ allowHalfOpen: true }, (socket) => {
-    socket.on("error", () => undefined);
-    socket.pipe(socket);
-  });
-  await new Promise<void>((resolve) => server.listen({ port: 0, host: "127.0.0.1", backlog: 511 }, resolve));
-  return server;
-}
-
-async function runPod(runtime: CriRuntime, stateDir: string): Promise<void> {
-  const config = sandboxConfig("web", stateDir, {});
-  const sandbox = await runtime.runPodSandbox(config, "");
-  for (const name of NAMES) {
-    const container = ContainerConfig.fromPartial({
-      metadata: { name },
-      image: { image: busyboxImage },
-      command: [...(COMMANDS[name] ?? [])],
-      labels: { [podUidLabel]: "uid-web" },
-      logPath: `${name}.log`,
-      stdin: name === "shell",
-      linux: {},
-    });
-    await runtime.startContainer(await runtime.createContainer(sandbox, container, config));
-  }
 }

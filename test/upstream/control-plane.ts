@@ -42,6 +42,12 @@ export type KubectlVersion = "1.32" | "1.36";
 /** The Debian release that has each version of kubectl. */
 const kubectlSuites: Readonly<Record<KubectlVersion, PackageSet>> = { "1.32": "trixie", "1.36": "forky" };
 
+/** The path of a version's program. Downloads its package the first time. */
+export async function kubectlProgram(version: KubectlVersion): Promise<string> {
+  const { root } = await unpackPackages(kubectlSuites[version]);
+  return join(root, "usr/bin/kubectl");
+}
+
 export interface KubectlOptions {
   /** Default: 1.36. */
   readonly version?: KubectlVersion;
@@ -330,9 +336,8 @@ async function kubectl(
   { version = "1.36", kubeconfig: path = "", input = "" }: KubectlOptions,
   cache: string,
 ): Promise<string> {
-  const { root } = await unpackPackages(kubectlSuites[version]);
   const own = [`--kubeconfig=${path}`, `--cache-dir=${cache}`];
-  const { stdout } = await execa(join(root, "usr/bin/kubectl"), [...own, ...args], { input });
+  const { stdout } = await execa(await kubectlProgram(version), [...own, ...args], { input });
   return stdout;
 }
 

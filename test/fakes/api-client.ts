@@ -1,6 +1,7 @@
 import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
 import { request as requestHttps } from "node:https";
 import { connect as connectTls, type TLSSocket } from "node:tls";
+import { gunzipSync } from "node:zlib";
 import type { KeyPair } from "../upstream/pki.ts";
 
 export interface ApiClientOptions {
@@ -51,11 +52,16 @@ export function createApiClient({ port, ca, pair, token }: ApiClientOptions) {
     return session;
   }
 
-  /** Sends a request over HTTP/2, on a session of its own unless one is given. */
-  async function requestHttp2(method: string, path: string, session?: ClientHttp2Session): Promise<ApiAnswer> {
+  /** Sends a request over HTTP/2, on a session of its own unless one is given. The text is that of a compressed answer, too. */
+  async function requestHttp2(
+    method: string,
+    path: string,
+    session?: ClientHttp2Session,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<ApiAnswer> {
     const used = session ?? openSession();
     try {
-      return await answerOf(used, { ":method": method, ":path": path, ...authorization });
+      return await answerOf(used, { ":method": method, ":path": path, ...authorization, ...headers });
     } finally {
       if (session === undefined) used.close();
     }
@@ -86,7 +92,9 @@ function answerOf(session: ClientHttp2Session, headers: Readonly<Record<string, 
     stream.on("error", reject);
     stream.on("close", () => {
       if (stream.rstCode !== 0) reject(new Error(`the stream was reset with ${stream.rstCode}`));
-      resolve({ status: Number(answer[":status"]), headers: answer, text: Buffer.concat(chunks).toString() });
+      const body = Buffer.concat(chunks);
+      const text = (answer["content-encoding"] === "gzip" ? gunzipSync(body) : body).toString();
+      resolve({ status: Number(answer[":status"]), headers: answer, text });
     });
     stream.end();
   });

@@ -11,6 +11,7 @@ import {
 import type { StatsSummary } from "../../../proto/kubelet/stats-summary.ts";
 import { callCri } from "../../bed/containerd/cri-call.ts";
 import { unpackPackages } from "../../bed/packages.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import { evaluateRules, formatSeries } from "../../differential/metrics/evaluate-rules.ts";
 import {
   isKnownSeries,
@@ -24,6 +25,7 @@ import {
   isKnown,
   metricsOfKubeletAlone,
 } from "../../differential/stats/known-stats-differences.ts";
+import { decodeBatch, usageBetween } from "../../differential/stats/metrics-server.ts";
 import { fieldPaths, metricShapes, missingIn, recordedPage } from "../../differential/stats/page-shape.ts";
 import { statsPods } from "../../differential/stats/stats-pods.ts";
 import { createApiClient } from "../../fakes/api-client.ts";
@@ -33,7 +35,13 @@ import { type ClusterNode, startClusterNode } from "./node.ts";
 setDefaultTimeout(90_000);
 
 const skip = skipWithoutPrograms("the stats of a node beside the kubelet's");
-const SERVICE_ACCOUNT = "metrics-server";
+const METRICS_SERVER = "metrics-server";
+/** Go's client of HTTP/2 sends these; metrics-server adds no `Accept`. */
+const METRICS_SERVER_HEADERS = { "accept-encoding": "gzip", "user-agent": "metrics-server/v0.8.0" };
+/** The time between two scrapes of metrics-server as it is deployed. */
+const RESOLUTION_MS = 15_000;
+/** All containers of the tests are younger. */
+const MAX_AGE_MS = 600_000;
 
 describe.skipIf(skip !== undefined)("the stats of a node", () => {
   let cluster: ClusterNode;
@@ -103,28 +111,31 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
     }
   });
 
-  test("a client that may read metrics gets what metrics-server wants, and no summary", async () => {
-    await cluster.kubectl("create", "serviceaccount", SERVICE_ACCOUNT);
-    await cluster.kubectl("create", "clusterrole", SERVICE_ACCOUNT, "--verb=get", "--resource=nodes/metrics");
-    const binding = [`--clusterrole=${SERVICE_ACCOUNT}`, `--serviceaccount=default:${SERVICE_ACCOUNT}`];
-    await cluster.kubectl("create", "clusterrolebinding", SERVICE_ACCOUNT, ...binding);
-    const token = (await cluster.kubectl("create", "token", SERVICE_ACCOUNT)).trim();
-    const { port } = JSON.parse(await readFile(cluster.node.paths.agentConfig, "utf8")) as { readonly port: number };
-    const client = createApiClient({ port, ca: undefined, token });
-    const { status, text } = await client.request("GET", "/metrics/resource");
-    expect(status).toBe(200);
-    const samples = new Map(
-      [...text.matchAll(/^(\w+)(\{.*\})? (\S+)( \d{13})?$/gm)].map(([line, name = ""]) => [name, line]),
-    );
-    for (const name of [
-      "node_cpu_usage_seconds_total",
-      "node_memory_working_set_bytes",
-      "container_cpu_usage_seconds_total",
-      "container_memory_working_set_bytes",
-      "container_start_time_seconds",
-    ])
-      expect(samples.has(name)).toBe(true);
-    expect((await client.request("GET", "/stats/summary")).status).toBe(403);
+  test("metrics-server, with its rights alone, gets the CPU and memory of the node and of every container", async () => {
+    const clients = await metricsServerClients(cluster);
+    const scrape = async (client: (typeof clients)[number]) => {
+      const { status, text } = await client.requestHttp2("GET", "/metrics/resource", undefined, METRICS_SERVER_HEADERS);
+      expect(status).toBe(200);
+      return decodeBatch(text, Date.now());
+    };
+    const containers = ["burstable/main", "guaranteed/main", "guaranteed/second", "host-network/main"];
+    const measured = [...containers.map((name) => `default/${name}`), "node"];
+    for (const client of clients) {
+      const first = await scrape(client);
+      for (const point of [...first.pods.values()].flatMap((pod) => [...pod.values()]))
+        expect(point.startMs).toBeWithin(Date.now() - MAX_AGE_MS, point.atMs);
+      // Each container works a little every second.
+      const usage = await pollUntil("CPU time of every container", 15_000, async () => {
+        const found = usageBetween(first, await scrape(client), RESOLUTION_MS);
+        return measured.every((name) => (found.get(name)?.cpuNanoCores ?? 0) > 0) && found;
+      });
+      expect([...usage.keys()].toSorted()).toEqual(measured);
+      for (const name of containers) {
+        expect(usage.get(`default/${name}`)?.cpuNanoCores).toBeLessThan(1e9);
+        expect(usage.get(`default/${name}`)?.memoryBytes).toBeWithin(100_000, 64 << 20);
+      }
+      expect((await client.request("GET", "/stats/summary")).status).toBe(403);
+    }
   });
 
   test("the recording rules of the kubernetes-mixin give the series of the kubelet's pages", async () => {
@@ -156,6 +167,18 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
     }
   });
 });
+
+/** Clients of the node's API that may read its metrics, as metrics-server may: one with a token, one with a certificate. */
+async function metricsServerClients({ kubectl, plane, node }: ClusterNode) {
+  await kubectl("create", "serviceaccount", METRICS_SERVER);
+  await kubectl("create", "clusterrole", METRICS_SERVER, "--verb=get", "--resource=nodes/metrics");
+  const subjects = [`--serviceaccount=default:${METRICS_SERVER}`, `--user=${METRICS_SERVER}`];
+  await kubectl("create", "clusterrolebinding", METRICS_SERVER, `--clusterrole=${METRICS_SERVER}`, ...subjects);
+  const token = (await kubectl("create", "token", METRICS_SERVER)).trim();
+  const pair = plane.authority.issue({ commonName: METRICS_SERVER });
+  const { port } = JSON.parse(await readFile(node.paths.agentConfig, "utf8")) as { readonly port: number };
+  return [{ token }, { pair }].map((credentials) => createApiClient({ port, ca: undefined, ...credentials }));
+}
 
 /** What the runtime and the kernel say of a pod. */
 async function readDirectly({ node }: ClusterNode, podName: string) {

@@ -18,7 +18,7 @@ export interface TerminalProgram {
   /** Types a text; `\r` is the Enter key. */
   type(text: string): void;
   resize(columns: number, rows: number): void;
-  /** Resolves when the terminal has shown the text. Throws after 15 s with everything that it has shown. */
+  /** Resolves when the terminal has shown the text. Throws after 15 s with the last that it has shown. */
   sees(text: string): Promise<void>;
   kill(signal: NodeJS.Signals): void;
   readonly exited: Promise<number>;
@@ -96,7 +96,10 @@ function startInTerminal(
     resize: (newColumns, newRows) => child.terminal?.resize(newColumns, newRows),
     async sees(text) {
       await pollUntil(`${text} in the terminal`, TIMEOUT_MS, () => shown.includes(text)).catch((cause: unknown) => {
-        throw new Error(`the terminal does not show ${JSON.stringify(text)} but ${JSON.stringify(shown)}`, { cause });
+        throw new Error(
+          `the terminal does not show ${JSON.stringify(text)} but ends with ${JSON.stringify(shown.slice(-1000))}`,
+          { cause },
+        );
       });
     },
     kill: (signal) => child.kill(signal),

@@ -148,3 +148,15 @@ test("a program that prints exactly the allowed number of bytes succeeds", async
   const { stdout } = await exec.run(["head", "-c", "1000", "/dev/zero"], { ...runOptions, maxOutputBytes: 1000 });
   expect(stdout).toHaveLength(1000);
 });
+
+test("a file that is no program cannot be run, and the error says so", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-exec-"));
+  const path = join(folder, "program");
+  await writeFile(path, "\x7fELF", { mode: 0o755 });
+  const failure = await exec.run([path], runOptions).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(ExecError);
+  expect((failure as ExecError).message).toBe(
+    `${path} could not be run: it is no program of this machine, or is just being written`,
+  );
+  await rm(folder, { recursive: true });
+});

@@ -52,17 +52,19 @@ export function createExec(): Exec {
     async run(argv, { stdin, env = {}, timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES, onStdout }) {
       const { execa } = await import("execa");
       const [program, ...args] = argv;
-      const child = execa(program, args, {
-        cwd: "/",
-        env,
-        extendEnv: false,
-        detached: true,
-        cleanup: false,
-        reject: false,
-        stripFinalNewline: false,
-        maxBuffer: maxOutputBytes,
-        ...(stdin === undefined ? { stdin: "ignore" } : { input: stdin }),
-      });
+      const start = () =>
+        execa(program, args, {
+          cwd: "/",
+          env,
+          extendEnv: false,
+          detached: true,
+          cleanup: false,
+          reject: false,
+          stripFinalNewline: false,
+          maxBuffer: maxOutputBytes,
+          ...(stdin === undefined ? { stdin: "ignore" } : { input: stdin }),
+        });
+      const child = startOrFail(start, argv);
       if (onStdout !== undefined) readText(child.stdout, onStdout);
       const killReason = { by: undefined as "timeout" | "signal" | undefined };
       const kill = (by: "timeout" | "signal") => {
@@ -89,6 +91,22 @@ export function createExec(): Exec {
       }
     },
   };
+}
+
+/**
+ * Bun throws where the kernel refuses a file that exists (ENOEXEC, ETXTBSY), and execa then fails with a TypeError that hides
+ * which of both it was. The cause has the code ENOEXEC.
+ */
+function startOrFail<Child>(start: () => Child, argv: readonly [string, ...string[]]): Child {
+  try {
+    return start();
+  } catch (error) {
+    const cause = Object.assign(new Error("exec format error, or text file busy", { cause: error }), {
+      code: "ENOEXEC",
+    });
+    const why = "it is no program of this machine, or is just being written";
+    throw new ExecError(argv, undefined, "", `${argv[0]} could not be run: ${why}`, cause);
+  }
 }
 
 function readText(stream: Readable, onText: (text: string) => void): void {

@@ -105,3 +105,14 @@ test("the error names a path where no file can be created", () => {
   ] as const)
     expect(() => takeLock(badPath, "me")).toThrow(expect.objectContaining({ name: "FilesError", code, path: badPath }));
 });
+
+test("a shared lock has several holders, and none while another one holds it exclusively", () => {
+  const shared = [takeLock(path, "a", "shared"), takeLock(path, "b", "shared")];
+  expect(shared.map(({ held }) => held)).toEqual([true, true]);
+  expect(takeLock(path, "c").held).toBe(false);
+  for (const lock of shared) if (lock.held) lock.release();
+  const exclusive = takeLock(path, "c");
+  expect(exclusive.held).toBe(true);
+  expect(takeLock(path, "d", "shared")).toEqual({ held: false, holder: "c" });
+  if (exclusive.held) exclusive.remove();
+});

@@ -15,17 +15,20 @@ export type LockResult =
   /** `holder`: the description that the holder wrote into the file. */
   | { readonly held: false; readonly holder: string };
 
-const LOCK_EX = 2;
+/** An exclusive lock has one holder, a shared one any number, but none while another one holds it exclusively. */
+export type LockMode = "exclusive" | "shared";
+
+const OPERATIONS = { shared: 1, exclusive: 2 } as const;
 const LOCK_NB = 4;
 
 /**
- * Takes an exclusive flock(2) on a file and writes the holder's `description` into it. The kernel releases the
+ * Takes a flock(2) on a file and, if it is exclusive, writes the holder's `description` into it. The kernel releases the
  * lock when the process ends, however it ends, so there are no stale locks. Throws `FilesError` if the file cannot be
  * created, or its file system does not support locks.
  */
-export function takeLock(path: string, description: string): LockResult {
+export function takeLock(path: string, description: string, mode: LockMode = "exclusive"): LockResult {
   try {
-    return lockFile(path, description);
+    return lockFile(path, description, mode);
   } catch (error) {
     const failure = toFilesError(path, error);
     if (failure.code !== "ELOOP") throw failure;
@@ -35,11 +38,13 @@ export function takeLock(path: string, description: string): LockResult {
   }
 }
 
-function lockFile(path: string, description: string): LockResult {
+function lockFile(path: string, description: string, mode: LockMode): LockResult {
   const descriptor = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-  const failure = flock(descriptor);
+  const failure = flock(descriptor, mode);
+  // Of the open file: its holder may remove the path at any time.
+  const holder = failure === "EWOULDBLOCK" ? readFileSync(descriptor, "utf8").trim() : undefined;
   if (failure !== undefined) closeSync(descriptor);
-  if (failure === "EWOULDBLOCK") return { held: false, holder: readFileSync(path, "utf8").trim() };
+  if (holder !== undefined) return { held: false, holder };
   if (failure !== undefined)
     throw new FilesError(failure, path, `${path} cannot be locked: ${failure === "ENOSYS" ? libcProblem() : failure}`);
   const release = () => closeSync(descriptor);
@@ -47,11 +52,11 @@ function lockFile(path: string, description: string): LockResult {
     // Race: its last holder has removed it between our open(2) and our flock(2). Other processes would lock another
     // file.
     release();
-    return lockFile(path, description);
+    return lockFile(path, description, mode);
   }
   try {
     ftruncateSync(descriptor);
-    writeSync(descriptor, `${description}\n`, 0);
+    if (mode === "exclusive") writeSync(descriptor, `${description}\n`, 0);
   } catch {
     // A full disk: the lock is held all the same; a second agent is refused without the holder's description.
   }
@@ -71,7 +76,7 @@ const MAX_TRIES = 3;
  *
  * @internal
  */
-export function flock(descriptor: number): string | undefined {
+export function flock(descriptor: number, mode: LockMode = "exclusive"): string | undefined {
   const { i32, ptr } = FFIType;
   const libc = openLibc({
     flock: { args: [i32, i32], returns: i32 },
@@ -81,7 +86,7 @@ export function flock(descriptor: number): string | undefined {
   try {
     let errno = 0;
     for (let tries = 0; tries < MAX_TRIES && errno !== ofSystem.errno.EWOULDBLOCK; tries++) {
-      if (libc.symbols.flock(descriptor, LOCK_EX | LOCK_NB) === 0) return undefined;
+      if (libc.symbols.flock(descriptor, OPERATIONS[mode] | LOCK_NB) === 0) return undefined;
       const errnoAddress = libc.symbols.__errno_location();
       errno = errnoAddress === null ? 0 : read.i32(errnoAddress, 0);
     }

@@ -16,6 +16,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   host: [],
   "probe-net": ["proto", "host"],
   cri: ["proto", "host"],
+  cni: ["proto", "host"],
   cgroups: ["proto", "host"],
   kube: ["proto", "host"],
   "agent/decide": ["proto"],
@@ -30,7 +31,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   "agent/loop": ["proto", "host", "agent/decide"],
   "agent/wiring": ["*"],
   "agent/main.ts": ["*"],
-  cli: ["proto", "host", "cri", "agent/main.ts", "agent/config", "agent/preflight", "agent/serve"],
+  cli: ["proto", "host", "cri", "cni", "agent/main.ts", "agent/config", "agent/preflight", "agent/serve"],
   test: ["*"],
 };
 
@@ -224,7 +225,7 @@ const architectureIsComplete: Rule = (tree) => {
       const folders = path.split("/").slice(0, -1);
       const [top = ""] = folders;
       if (
-        !/^(proto|host|probe-net|cri|cgroups|kube|agent|cli|test|docs|examples)$/.test(top) ||
+        !/^(proto|host|probe-net|cri|cni|cgroups|kube|agent|cli|test|docs|examples)$/.test(top) ||
         folders.includes("gen")
       )
         return [];

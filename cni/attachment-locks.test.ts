@@ -1,0 +1,108 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createFiles } from "../host/fs/files.ts";
+import { FakeClock } from "../test/fakes/clock.ts";
+import { createAttachmentLocks } from "./attachment-locks.ts";
+
+let folder: string;
+let clock: FakeClock;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-locks-"));
+  clock = new FakeClock();
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+/** Locks of their own, as another process has them: flock(2) is held by the open file. */
+const createLocks = () => createAttachmentLocks({ files: createFiles(folder), clock, description: "a test" });
+const { signal } = new AbortController();
+const key = { network: "pods", containerId: "a", ifName: "eth0" };
+const other = { ...key, containerId: "b" };
+
+/** Work that notes its begin and its end, and lasts until it is ended. */
+function createWork(notes: string[], name: string) {
+  const end = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  const work = async () => {
+    notes.push(`${name} begins`);
+    started.resolve();
+    await end.promise;
+    notes.push(`${name} ends`);
+  };
+  return { work, end: end.resolve, begins: started.promise };
+}
+
+test("a second executor of an attachment waits for the first, one of another attachment does not", async () => {
+  const notes: string[] = [];
+  const [first, second, third] = ["first", "second", "other"].map((name) => createWork(notes, name));
+  const running = [createLocks().withAttachment(key, first!.work, signal)];
+  await first!.begins;
+  running.push(createLocks().withAttachment(key, second!.work, signal));
+  running.push(createLocks().withAttachment(other, third!.work, signal));
+  await third!.begins;
+  await clock.advance(1000);
+  expect(notes).toEqual(["first begins", "other begins"]);
+  first!.end();
+  await running[0];
+  await clock.advance(1000);
+  await second!.begins;
+  second!.end();
+  third!.end();
+  await Promise.all(running);
+  expect(notes.slice(2)).toEqual(["first ends", "second begins", "other ends", "second ends"].toSorted(byPlace));
+  expect(await readdir(join(folder, "locks"))).toEqual([".pods"]);
+});
+
+/** Which of both ends first does not matter. */
+const ORDER = ["first ends", "second begins", "second ends", "other ends"];
+const byPlace = (a: string, b: string) => ORDER.indexOf(a) - ORDER.indexOf(b);
+
+test("the garbage of a network is collected while none of its attachments is worked on", async () => {
+  const notes: string[] = [];
+  const [adding, collecting, deleting] = ["add", "gc", "del"].map((name) => createWork(notes, name));
+  const added = createLocks().withAttachment(key, adding!.work, signal);
+  await adding!.begins;
+  const collected = createLocks().withNetwork("pods", collecting!.work, signal);
+  await clock.advance(1000);
+  expect(notes).toEqual(["add begins"]);
+  adding!.end();
+  await added;
+  await clock.advance(1000);
+  await collecting!.begins;
+  const deleted = createLocks().withAttachment(other, deleting!.work, signal);
+  await createLocks().withAttachment(
+    { ...key, network: "another" },
+    async () => void notes.push("another network"),
+    signal,
+  );
+  await clock.advance(1000);
+  collecting!.end();
+  await collected;
+  await clock.advance(1000);
+  deleting!.end();
+  await deleted;
+  expect(notes).toEqual([
+    "add begins",
+    "add ends",
+    "gc begins",
+    "another network",
+    "gc ends",
+    "del begins",
+    "del ends",
+  ]);
+});
+
+test("a failure releases the lock, and a waiting executor gives up when its signal aborts", async () => {
+  const failure = new Error("plugin");
+  await expect(createLocks().withAttachment(key, () => Promise.reject(failure), signal)).rejects.toBe(failure);
+  const holder = createWork([], "holder");
+  const held = createLocks().withAttachment(key, holder.work, signal);
+  await holder.begins;
+  const abort = new AbortController();
+  const waiting = createLocks().withAttachment(key, async () => "never", abort.signal);
+  abort.abort(new Error("too late"));
+  await expect(waiting).rejects.toThrow("too late");
+  holder.end();
+  await held;
+});

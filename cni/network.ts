@@ -1,0 +1,125 @@
+import { type Added, type AttachmentDeps, addAttachment, checkAttachment, deleteAttachment } from "./attachment.ts";
+import type { AttachmentLocks } from "./attachment-locks.ts";
+import { type AttachmentKey, keyOfFileName } from "./cache-entry.ts";
+import { type Attachment, chainStatus, collectChain } from "./chain.ts";
+import type { NetworkConf } from "./conf.ts";
+import { CniError, cniCodes, describeCniError } from "./error.ts";
+import { checkParameters } from "./names.ts";
+import type { ValidAttachment } from "./request.ts";
+import { isAtLeast } from "./version.ts";
+
+/**
+ * Executes networks as the specification's section 3 says. Every method rejects with the `CniError` of the plugin that failed, with
+ * `FilesError` if the cache cannot be used, and with the signal's reason when that aborts.
+ */
+export interface Cni {
+  /**
+   * Calls the plugins in their order, and caches the result. If one fails, what the others have made is released. An
+   * attachment that the cache has is not made again: two executors may get the same request.
+   */
+  add(conf: NetworkConf, attachment: Attachment, signal: AbortSignal): Promise<Added>;
+  /**
+   * Calls the plugins in reverse order, with the configuration, the parameters and the result of ADD from the cache; without a
+   * cache entry with those given. An attachment that does not exist, and a network namespace that is gone, are success.
+   */
+  del(network: string, attachment: Attachment, conf: NetworkConf | undefined, signal: AbortSignal): Promise<void>;
+  /** Rejects with code 3 if the cache has no such attachment, with code 1 if the network's version has no CHECK. */
+  check(conf: NetworkConf, attachment: Attachment, signal: AbortSignal): Promise<"checked" | "disabled">;
+  /** Rejects with the error of the first plugin that cannot serve ADD. Versions before 1.1.0 have no STATUS. */
+  status(conf: NetworkConf, signal: AbortSignal): Promise<"ready" | "unsupported">;
+  /**
+   * Calls DEL for the cached attachments of a network that are not `valid`, and GC of each plugin. Goes on after a failure, and
+   * rejects at the end. Resolves with the attachments that it has deleted, and with undefined if the network disables GC.
+   */
+  gc(
+    conf: NetworkConf,
+    valid: readonly ValidAttachment[],
+    signal: AbortSignal,
+  ): Promise<readonly AttachmentKey[] | undefined>;
+}
+
+export interface CniDeps extends AttachmentDeps {
+  readonly locks: AttachmentLocks;
+}
+
+export function createCni(deps: CniDeps): Cni {
+  const { callPlugin, locks } = deps;
+  return {
+    async add(conf, attachment, signal) {
+      checkParameters(attachment);
+      const key = keyOf(conf.name, attachment);
+      return await locks.withAttachment(key, () => addAttachment(deps, conf, key, attachment, signal), signal);
+    },
+    async del(network, attachment, conf, signal) {
+      checkParameters(attachment);
+      const key = keyOf(network, attachment);
+      await locks.withAttachment(key, () => deleteAttachment(deps, key, attachment, conf, signal), signal);
+    },
+    async check(conf, attachment, signal) {
+      checkParameters(attachment);
+      const { name, cniVersion, disableCheck } = conf;
+      const versionProblem = `the network ${name} has cniVersion ${cniVersion}, and CHECK exists from 0.4.0 on`;
+      if (!isAtLeast(cniVersion, "0.4.0")) throw new CniError(cniCodes.incompatibleVersion, versionProblem);
+      if (disableCheck) return "disabled";
+      const key = keyOf(name, attachment);
+      await locks.withAttachment(key, () => checkAttachment(deps, conf, key, attachment.netns, signal), signal);
+      return "checked";
+    },
+    async status(conf, signal) {
+      if (!isAtLeast(conf.cniVersion, "1.1.0")) return "unsupported";
+      await chainStatus(callPlugin, conf, signal);
+      return "ready";
+    },
+    async gc(conf, valid, signal) {
+      if (conf.disableGC) return undefined;
+      return await locks.withNetwork(conf.name, () => collectGarbage(deps, conf, valid, signal), signal);
+    },
+  };
+}
+
+const keyOf = (network: string, { containerId, ifName }: Attachment): AttachmentKey => ({
+  network,
+  containerId,
+  ifName,
+});
+
+/** Of an attachment whose cache file is torn: plugins delete what they know of the container. */
+const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {} };
+
+async function collectGarbage(
+  deps: AttachmentDeps,
+  conf: NetworkConf,
+  valid: readonly ValidAttachment[],
+  signal: AbortSignal,
+): Promise<readonly AttachmentKey[]> {
+  const isValid = ({ containerId, ifName }: AttachmentKey) =>
+    valid.some(({ containerID, ifname }) => containerID === containerId && ifname === ifName);
+  const { entries, unreadable } = await deps.cache.list();
+  const own = entries.filter(({ network }) => network === conf.name);
+  const torn = unreadable.flatMap(({ fileName }) => keyOfFileName(fileName, conf.name) ?? []);
+  const stale = [...own, ...torn.map((key) => ({ ...key, ...NO_PARAMETERS }))].filter((key) => !isValid(key));
+  const deleted: AttachmentKey[] = [];
+  const failures: CniError[] = [];
+  for (const attachment of stale) {
+    const key = keyOf(conf.name, attachment);
+    try {
+      await deleteAttachment(deps, key, attachment, conf, signal);
+      deleted.push(key);
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error;
+      failures.push(error);
+    }
+  }
+  if (isAtLeast(conf.cniVersion, "1.1.0")) failures.push(...(await collectChain(deps.callPlugin, conf, valid, signal)));
+  throwFailures(failures);
+  return deleted;
+}
+
+/** One failure as it is, several as one error with the code of the first. */
+function throwFailures(failures: readonly CniError[]): void {
+  const [first] = failures;
+  if (first === undefined) return;
+  if (failures.length === 1) throw first;
+  const message = failures.map(describeCniError).join("; ");
+  throw new CniError(first.code, message, { cause: new AggregateError(failures) });
+}

@@ -1,0 +1,155 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { arbitraryJson } from "../test/fakes/arbitrary-json.ts";
+import { decodeCacheEntry } from "./cache-entry.ts";
+import { parseNetworkConf } from "./conf.ts";
+import { CniError } from "./error.ts";
+import { readPluginOutput } from "./plugin-output.ts";
+import { formatResult, parseResult } from "./result.ts";
+import { cniVersions } from "./version.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const longMs = 1_800_000;
+
+/** Either a value, or a `CniError`: nothing else may leave a reader. */
+function orCniError<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    expect(error).toBeInstanceOf(CniError);
+    return undefined;
+  }
+}
+
+const octet = fc.nat(255);
+const ipv4 = fc.tuple(octet, octet, octet, octet).map((octets) => octets.join("."));
+const cidr = fc.oneof(
+  fc.tuple(ipv4, fc.nat(32)).map(([address, prefix]) => `${address}/${prefix}`),
+  fc
+    .tuple(fc.constantFrom("::", "fd00::5", "2001:db8::10.1.0.5"), fc.nat(128))
+    .map(([address, prefix]) => `${address}/${prefix}`),
+);
+const route = fc.record(
+  { dst: cidr, gw: ipv4, mtu: fc.integer({ min: 1, max: 9000 }), table: fc.nat(10) },
+  { requiredKeys: ["dst"] },
+);
+const validResult = fc.record({
+  interfaces: fc.constant([{ name: "eth0", sandbox: "/run/netns/a" }]),
+  ips: fc.array(fc.record({ address: cidr, interface: fc.constant(0) }, { requiredKeys: ["address"] }), {
+    minLength: 1,
+  }),
+  routes: fc.array(route),
+  dns: fc.record(
+    { domain: fc.string({ minLength: 1 }), search: fc.array(fc.string(), { minLength: 1 }) },
+    { requiredKeys: [] },
+  ),
+});
+const fieldNames = [
+  "cniVersion",
+  "interfaces",
+  "ips",
+  "routes",
+  "dns",
+  "ip4",
+  "ip6",
+  "name",
+  "type",
+  "plugins",
+  "kind",
+];
+const anyFields = fc.dictionary(fc.constantFrom(...fieldNames), arbitraryJson);
+
+test(
+  "every valid result is read again from each version that has its fields",
+  () => {
+    const property = fc.property(validResult, fc.constantFrom("1.0.0", "1.1.0"), (result, version) => {
+      expect(parseResult(JSON.parse(JSON.stringify(formatResult(result, version as "1.0.0"))), "0.1.0")).toEqual(
+        result,
+      );
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+test(
+  "a result of any version is read again as it was written",
+  () => {
+    fc.assert(
+      fc.property(validResult, fc.constantFrom(...cniVersions), (result, version) => {
+        const written = formatResult(result, version);
+        expect(formatResult(parseResult(written, version), version)).toEqual(written);
+      }),
+      { numRuns },
+    );
+  },
+  longMs,
+);
+
+test(
+  "any JSON is a result, or a CniError says why not",
+  () => {
+    fc.assert(
+      fc.property(fc.oneof(anyFields, arbitraryJson), fc.constantFrom(...cniVersions), (value, version) => {
+        const result = orCniError(() => parseResult(value, version));
+        if (result !== undefined) orCniError(() => formatResult(result, version));
+      }),
+      { numRuns },
+    );
+  },
+  longMs,
+);
+
+test(
+  "any text is a network, or a CniError says why not",
+  () => {
+    const text = fc.oneof(
+      anyFields.map((fields) => JSON.stringify(fields)),
+      fc.string(),
+    );
+    fc.assert(
+      fc.property(text, fc.constantFrom("/c/a.conflist", "/c/a.conf", "the cache"), (content, where) => {
+        orCniError(() => parseNetworkConf(content, where));
+      }),
+      { numRuns },
+    );
+  },
+  longMs,
+);
+
+test(
+  "any output of a plugin is an object, nothing, or a CniError",
+  () => {
+    const output = fc.oneof(
+      fc.string(),
+      arbitraryJson.map((value) => JSON.stringify(value)),
+    );
+    fc.assert(
+      fc.property(output, fc.string(), fc.option(fc.string(), { nil: undefined }), (stdout, stderr, failure) => {
+        const fields = orCniError(() => readPluginOutput("p", { failure, stdout, stderr }));
+        if (failure !== undefined) expect(fields).toBeUndefined();
+      }),
+      { numRuns },
+    );
+  },
+  longMs,
+);
+
+test(
+  "any text is a cache entry, or a text says why not",
+  () => {
+    const text = fc.oneof(
+      anyFields.map((fields) => JSON.stringify(fields)),
+      fc.string(),
+    );
+    const key = { network: "n", containerId: "c", ifName: "eth0" };
+    fc.assert(
+      fc.property(text, (content) => {
+        const entry = decodeCacheEntry(content, key);
+        expect(typeof entry === "string" || typeof entry.network === "string").toBe(true);
+      }),
+      { numRuns },
+    );
+  },
+  longMs,
+);

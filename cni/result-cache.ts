@@ -1,0 +1,92 @@
+import { messageOf } from "../host/error-message.ts";
+import { type Files, FilesError } from "../host/fs/files.ts";
+import { isUnusableFile } from "../host/fs/unusable-file.ts";
+import {
+  type AttachmentKey,
+  type CacheEntry,
+  cacheFileName,
+  decodeCacheEntry,
+  encodeCacheEntry,
+} from "./cache-entry.ts";
+
+/** A file that holds no entry. It is renamed, so that it is reported once. */
+export interface UnreadableEntry {
+  readonly fileName: string;
+  readonly asideName: string;
+  readonly reason: string;
+}
+
+/**
+ * The results of ADD, in libcni's place and format, so that other programs read them: `results/NETWORK-CONTAINER-INTERFACE` below
+ * the cache's folder, `/var/lib/cni` on a node. All methods reject with `FilesError` for what may be over at the next try, such
+ * as a full disk.
+ */
+export interface ResultCache {
+  /** The entry of an attachment; undefined if there is none, or its file is torn and was set aside. */
+  read(key: AttachmentKey): Promise<CacheEntry | undefined>;
+  /** Replaces an entry atomically. */
+  write(entry: CacheEntry): Promise<void>;
+  /** Absent is success. */
+  remove(key: AttachmentKey): Promise<void>;
+  /** All entries, and the files that hold none. */
+  list(): Promise<{ readonly entries: readonly CacheEntry[]; readonly unreadable: readonly UnreadableEntry[] }>;
+}
+
+export interface ResultCacheDeps {
+  /** Rooted at the cache's folder. */
+  readonly files: Pick<Files, "read" | "write" | "list" | "makeFolder" | "rename" | "remove">;
+  /** Called for each file that was set aside. */
+  readonly onUnreadable?: (entry: UnreadableEntry) => void;
+}
+
+const FOLDER = "results";
+const ASIDE = ".unreadable";
+const MAX_FILE_BYTES = 4 << 20;
+
+export function createResultCache({ files, onUnreadable }: ResultCacheDeps): ResultCache {
+  const pathOf = (fileName: string) => `${FOLDER}/${fileName}`;
+
+  async function readEntry(fileName: string, key?: AttachmentKey): Promise<CacheEntry | UnreadableEntry | undefined> {
+    let entry: CacheEntry | string;
+    try {
+      entry = decodeCacheEntry(await files.read(pathOf(fileName), MAX_FILE_BYTES), key);
+    } catch (error) {
+      if (error instanceof FilesError && error.code === "ENOENT") return undefined;
+      if (!isUnusableFile(error)) throw error;
+      entry = messageOf(error);
+    }
+    return typeof entry === "string" ? await setAside(fileName, entry) : entry;
+  }
+
+  async function setAside(fileName: string, reason: string): Promise<UnreadableEntry> {
+    const unreadable = { fileName, asideName: `${fileName}${ASIDE}`, reason };
+    await files.rename(pathOf(fileName), pathOf(unreadable.asideName));
+    onUnreadable?.(unreadable);
+    return unreadable;
+  }
+
+  return {
+    async read(key) {
+      const entry = await readEntry(cacheFileName(key), key);
+      // Two attachments may have the same file name, since their parts may contain hyphens.
+      return entry === undefined || "reason" in entry || !isOf(entry, key) ? undefined : entry;
+    },
+    async write(entry) {
+      await files.makeFolder(FOLDER, 0o700);
+      await files.write(pathOf(cacheFileName(entry)), encodeCacheEntry(entry), 0o600);
+    },
+    remove: (key) => files.remove(pathOf(cacheFileName(key))),
+    async list() {
+      const found = (await files.list(FOLDER)) ?? [];
+      const names = found.filter(({ name, kind }) => kind === "file" && !/\.(unreadable|tmp)$/.test(name));
+      const read = await Promise.all(names.map(({ name }) => readEntry(name)));
+      return {
+        entries: read.flatMap((entry) => (entry === undefined || "reason" in entry ? [] : [entry])),
+        unreadable: read.flatMap((entry) => (entry !== undefined && "reason" in entry ? [entry] : [])),
+      };
+    },
+  };
+}
+
+const isOf = (entry: CacheEntry, key: AttachmentKey) =>
+  entry.network === key.network && entry.containerId === key.containerId && entry.ifName === key.ifName;

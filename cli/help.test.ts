@@ -9,7 +9,7 @@ async function berth(...args: readonly string[]) {
   return { stdout, stderr, exitCode };
 }
 
-const commands = ["run", "pods", "explain", "status", "logs", "exec", "doctor", "version"];
+const commands = ["run", "pods", "explain", "status", "logs", "exec", "cni", "doctor", "version"];
 
 test("berth --help lists every command, and berth help COMMAND is its help", async () => {
   const { stdout } = await berth("--help");
@@ -26,7 +26,7 @@ for (const command of commands)
     const { stdout, stderr, exitCode } = await berth(command, "--help");
     expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
     const [usage = "", blank, introduction = "", ...rest] = stdout.split("\n");
-    expect(usage).toMatch(new RegExp(`^berth ${command} (POD )?\\[`));
+    expect(usage).toMatch(new RegExp(`^berth ${command} (POD |VERB )?\\[`));
     expect(blank).toBe("");
     expect(introduction).toMatch(/^(Runs|Shows) .*\.$/);
     expect(rest).toContainEqual(expect.stringMatching(/^ {2}-h, --help +print this help and exit$/));
@@ -37,7 +37,7 @@ for (const command of commands)
     expect(stdout).toMatch(/^Exit code 0: /m);
   });
 
-const listed = "the commands are run, pods, explain, status, logs, exec, doctor and version";
+const listed = "the commands are run, pods, explain, status, logs, exec, cni, doctor and version";
 const list = "berth --help lists the commands";
 const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
   [["pod"], `berth: unknown command "pod", did you mean berth pods? ${list}`],
@@ -75,6 +75,16 @@ const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
   [
     ["logs", "web", "--tail=x"],
     'berth logs: --tail: found "x", must be an integer from -9007199254740991 to 9007199254740991',
+  ],
+  [["cni"], "berth cni: what to do? one of list, add, check, del, gc, status"],
+  [["cni", "ad"], 'berth cni: unknown verb "ad", must be one of list, add, check, del, gc, status'],
+  [["cni", "add", "a", "b"], 'berth cni: unexpected argument "b": one network follows the verb'],
+  [["cni", "add"], "berth cni: add needs --netns"],
+  [["cni", "del", "net"], "berth cni: del needs --netns, or --container-id"],
+  [["cni", "add", "--netns=/n", "--args=a;b=c"], 'berth cni: --args: found "a", must be KEY=VALUE;KEY=VALUE'],
+  [
+    ["cni", "add", "--netns=/n", "--capability-args=[]"],
+    'berth cni: --capability-args: found [], must be a JSON object such as {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}',
   ],
   [["status", "--watch"], "berth status: --watch: unknown flag; berth status --help lists the flags"],
   [

@@ -13,6 +13,7 @@ const commands: Readonly<Record<string, string>> = {
   status: "shows the state of the running agent: node, runtime, cluster, pods",
   logs: "shows what a container of a pod has written",
   exec: "runs a command in a container of a pod, on a terminal with -it",
+  cni: "runs the CNI networks of this machine by hand: list, add, check, del, gc, status",
   doctor: "shows what this machine is, and what keeps an agent from running on it",
   version: "shows the release",
 };
@@ -49,6 +50,8 @@ async function main(name: string, args: readonly string[]): Promise<number> {
     case "exec":
       // An open standard input must not keep the process alive.
       return process.exit(await (await import("./exec.ts")).runExec(rest));
+    case "cni":
+      return await (await import("./cni.ts")).runCni(rest);
     case "doctor":
       // With Bun's default threads a hanging disk would delay the reads of other disks. Nothing else depends on it.
       reexecute();

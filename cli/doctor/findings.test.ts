@@ -318,8 +318,8 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   ],
   [
     "network",
-    { facts: { cni: { ...good.cni, problem: "it is not JSON" } } },
-    "problem: /etc/cni/net.d/10-flannel.conflist is not a network configuration: it is not JSON → correct or remove that file",
+    { facts: { cni: { ...good.cni, problem: "/etc/cni/net.d/10-flannel.conflist is not JSON: Unexpected EOF" } } },
+    "problem: /etc/cni/net.d/10-flannel.conflist is not JSON: Unexpected EOF → correct or remove that file",
   ],
   [
     "network",

@@ -155,8 +155,7 @@ function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding
       ),
     ];
   }
-  if (why !== undefined)
-    return [problemFinding("network", `${file} is not a network configuration: ${why}`, "correct or remove that file")];
+  if (why !== undefined) return [problemFinding("network", why, "correct or remove that file")];
   if (missingPlugins.length > 0)
     return [
       problemFinding(

@@ -1,0 +1,127 @@
+import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
+import { createAttachmentLocks } from "../cni/attachment-locks.ts";
+import { CniError, describeCniError } from "../cni/error.ts";
+import { createCni } from "../cni/network.ts";
+import { createPluginBinaries } from "../cni/plugin-binaries.ts";
+import type { InProcessPlugin } from "../cni/plugin-call.ts";
+import { createPluginCalls, type PluginCallRecord } from "../cni/plugin-calls.ts";
+import { createResultCache } from "../cni/result-cache.ts";
+import { createClock } from "../host/clock.ts";
+import { createExec } from "../host/exec.ts";
+import { createFiles, FilesError } from "../host/fs/files.ts";
+import { isNamespaceMount } from "../host/network-namespace.ts";
+import { EXIT_CODES } from "../host/signals.ts";
+import { type CniSettings, readSettings } from "./cni/settings.ts";
+import { type CniVerbDeps, runVerb } from "./cni/verbs.ts";
+import { type Command, helpFlag, outputFlag, readFlags } from "./command.ts";
+import { exitOnBrokenPipe } from "./local-agent.ts";
+import { splitPositionals } from "./positional.ts";
+import { columnsOf } from "./terminal-text.ts";
+
+const folderFlag = (name: string, description: string, folder: string) =>
+  standaloneFlag(name, "string", description, { default: folder, must: "not empty" });
+
+const command: Command = {
+  name: "cni",
+  synopsis: "VERB [NETWORK] [--netns PATH] [--container-id ID] [--ifname NAME] [-o json]",
+  introduction: `Runs the CNI networks of this machine by hand, plugin by plugin, as a container runtime does.
+Without NETWORK it takes the first one of the folder, which container runtimes use.
+
+  list    the networks, and the attachments in the cache
+  status  whether the plugins are installed and can serve add
+  add     attaches a network namespace
+  check   whether an attachment still is as add has made it
+  del     removes an attachment
+  gc      removes the attachments whose network namespace is gone, and what plugins keep of others than those in the cache
+
+  berth cni add --netns /run/netns/blue --capability-args '{"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}'
+`,
+  flags: [
+    folderFlag("conf-dir", "the folder of the network configurations", "/etc/cni/net.d"),
+    folderFlag("bin-dir", "the folders of the plugins, as CNI_PATH: separated by ':'", "/opt/cni/bin"),
+    folderFlag("cache-dir", "the folder of the cached results", "/var/lib/cni"),
+    standaloneFlag("netns", "string", "the path of the network namespace"),
+    standaloneFlag("ifname", "string", "the interface in the network namespace", {
+      default: "eth0",
+      must: "not empty",
+    }),
+    standaloneFlag(
+      "container-id",
+      "string",
+      "the id of the container (default: derived from --netns, as cnitool does)",
+    ),
+    standaloneFlag("args", "string", "CNI_ARGS: KEY=VALUE;KEY=VALUE"),
+    standaloneFlag(
+      "capability-args",
+      "string",
+      "what plugins get for the capabilities that they declare, as a JSON object",
+    ),
+    standaloneFlag(
+      "all",
+      "bool",
+      "gc: also if the cache has no attachment of the network; plugins release all that they hold",
+    ),
+    outputFlag("text", "json"),
+    helpFlag,
+  ],
+  closing:
+    "Exit code 0: done, or all is well. 1: a plugin has failed, or something stands in its way. 2: wrong arguments.\n",
+};
+
+/** `PATH` and the rest are the plugins' environment, too; a call may take as long as a DHCP server takes to answer. */
+const PLUGIN_TIMEOUT_MS = 120_000;
+
+/** `berth cni`. Returns 2 for wrong arguments, 1 for a failure, 130 if it was interrupted. */
+export async function runCni(args: readonly string[]): Promise<number> {
+  const { positionals, flags, afterDashes = [] } = splitPositionals(args, command.flags);
+  const given = readFlags(command, flags);
+  if (typeof given === "number") return given;
+  const settings = readSettings([...positionals, ...afterDashes], given, process.cwd());
+  if (typeof settings === "string") return refuse(settings, 2);
+  process.stdout.once("error", exitOnBrokenPipe);
+  const interrupt = new AbortController();
+  process.once("SIGINT", () => interrupt.abort());
+  try {
+    const { text, json, isGood } = await runVerb[settings.verb](settings, createDeps(settings, interrupt.signal));
+    process.stdout.write(settings.isJson ? `${JSON.stringify(json)}\n` : text);
+    return isGood ? 0 : 1;
+  } catch (error) {
+    if (interrupt.signal.aborted) {
+      refuse(`interrupted; berth cni del removes what was made`, 1);
+      return EXIT_CODES.SIGINT;
+    }
+    if (error instanceof CniError) {
+      process.stderr.write(error.stderr);
+      return refuse(describeCniError(error), 1);
+    }
+    if (error instanceof FilesError) return refuse(error.message, 1);
+    throw error;
+  }
+}
+
+function createDeps({ binDirs, cacheDir }: CniSettings, signal: AbortSignal): CniVerbDeps {
+  const clock = createClock();
+  const files = createFiles("/");
+  const cacheFiles = createFiles(cacheDir);
+  const calls: PluginCallRecord[] = [];
+  const env = Object.fromEntries(
+    Object.entries(process.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
+  );
+  const binaries = createPluginBinaries({ exec: createExec(), files, binDirs, env, timeoutMs: PLUGIN_TIMEOUT_MS });
+  const cache = createResultCache({
+    files: cacheFiles,
+    onUnreadable: ({ asideName, reason }) =>
+      process.stderr.write(`berth cni: a cache file is unreadable and was set aside as ${asideName}: ${reason}\n`),
+  });
+  const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map();
+  const callPlugin = createPluginCalls({ binaries, inProcess, clock, onCall: (call) => void calls.push(call) });
+  const locks = createAttachmentLocks({ files: cacheFiles, clock, description: `berth cni, pid ${process.pid}` });
+  const cni = createCni({ callPlugin, cache, locks });
+  const columns = columnsOf(process.stdout);
+  return { cni, cache, binaries, inProcess, files, isNamespace: isNamespaceMount, calls, signal, columns };
+}
+
+function refuse(message: string, code: number): number {
+  process.stderr.write(`berth cni: ${message}\n`);
+  return code;
+}

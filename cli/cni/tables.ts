@@ -1,0 +1,80 @@
+import type { AttachmentKey } from "../../cni/cache-entry.ts";
+import type { ConfFile } from "../../cni/conf-dir.ts";
+import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
+import type { CniResult } from "../../cni/result.ts";
+import { fitColumns } from "../columns.ts";
+
+type Rows = readonly (readonly string[])[];
+
+/** The networks of a folder in their order, with the attachments that the cache has of each. */
+export function networkTable(
+  found: readonly ConfFile[],
+  attachments: readonly AttachmentKey[],
+  columns: number,
+): string {
+  const rows = found.map((entry) => {
+    if ("problem" in entry) return [fileName(entry.file), "-", "-", "-", entry.problem.message];
+    const { name, cniVersion, plugins } = entry.conf;
+    const count = attachments.filter(({ network }) => network === name).length;
+    return [fileName(entry.file), name, cniVersion, String(count), plugins.map(({ type }) => type).join(", ")];
+  });
+  return table([["FILE", "NETWORK", "VERSION", "ATTACHMENTS", "PLUGINS"], ...rows], columns, [
+    "VERSION",
+    "ATTACHMENTS",
+  ]);
+}
+
+/** The interfaces and addresses of an attachment. */
+export function resultTable({ interfaces, ips, routes }: CniResult, columns: number): string {
+  const addressesOf = (index: number) =>
+    ips.filter((ip) => ip.interface === index).map(({ address, gateway }) => withGateway(address, gateway));
+  const rows = interfaces.map(({ name, mac, sandbox }, index) => [
+    name,
+    mac ?? "-",
+    sandbox === undefined ? "host" : "container",
+    addressesOf(index).join(", ") || "-",
+  ]);
+  // Versions before 0.3.0 name no interface, and an address need not have one.
+  const others = ips.filter((ip) => ip.interface === undefined);
+  const more = others.map(({ address, gateway }) => ["-", "-", "container", withGateway(address, gateway)]);
+  const lines = routes.map(({ dst, gw }) => `route to ${dst}${gw === undefined ? "" : ` via ${gw}`}\n`);
+  return table([["INTERFACE", "MAC", "WHERE", "ADDRESSES"], ...rows, ...more], columns, ["MAC"]) + lines.join("");
+}
+
+const withGateway = (address: string, gateway?: string) =>
+  gateway === undefined ? address : `${address} via ${gateway}`;
+
+/** How long each plugin took, such as `bridge 21 ms, portmap 9 ms`. */
+export function timesLine(calls: readonly PluginCallRecord[]): string {
+  return `${calls.map(({ plugin, durationMs }) => `${plugin} ${durationMs.toFixed(1)} ms`).join(", ")}\n`;
+}
+
+/** The binary of a plugin and the versions that it speaks, or why it cannot be used. */
+export interface PluginState {
+  readonly plugin: string;
+  readonly binary: string | undefined;
+  readonly versions: readonly string[];
+  readonly problem: string | undefined;
+}
+
+export function pluginTable(plugins: readonly PluginState[], columns: number): string {
+  const rows = plugins.map(({ plugin, binary, versions, problem }) => [
+    plugin,
+    binary ?? "-",
+    versions.join(" ") || "-",
+    problem ?? "ok",
+  ]);
+  return table([["PLUGIN", "BINARY", "VERSIONS", "STATE"], ...rows], columns, ["VERSIONS", "BINARY"]);
+}
+
+export function attachmentTable(attachments: readonly AttachmentKey[], columns: number): string {
+  const rows = attachments.map(({ network, containerId, ifName }) => [network, containerId, ifName]);
+  return table([["NETWORK", "CONTAINER", "INTERFACE"], ...rows], columns, []);
+}
+
+function table(rows: Rows, columns: number, optional: readonly string[]): string {
+  const { lines } = fitColumns(rows, { columns, optional, shortened: rows[0]?.[0] ?? "" });
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+const fileName = (path: string) => path.slice(path.lastIndexOf("/") + 1);

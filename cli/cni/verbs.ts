@@ -1,0 +1,187 @@
+import type { CacheEntry } from "../../cni/cache-entry.ts";
+import type { Attachment } from "../../cni/chain.ts";
+import { binariesOf, type NetworkConf } from "../../cni/conf.ts";
+import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
+import { CniError, cniCodes, describeCniError } from "../../cni/error.ts";
+import type { Cni } from "../../cni/network.ts";
+import type { PluginBinaries } from "../../cni/plugin-binaries.ts";
+import type { InProcessPlugin } from "../../cni/plugin-call.ts";
+import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
+import { formatResult } from "../../cni/result.ts";
+import type { ResultCache } from "../../cni/result-cache.ts";
+import { cniVersions } from "../../cni/version.ts";
+import type { Files } from "../../host/fs/files.ts";
+import type { CniCommandVerb, CniSettings } from "./settings.ts";
+import { attachmentTable, networkTable, type PluginState, pluginTable, resultTable, timesLine } from "./tables.ts";
+
+export interface CniVerbDeps {
+  readonly cni: Cni;
+  readonly cache: ResultCache;
+  readonly binaries: PluginBinaries;
+  /** The plugins of this process by their `type`. */
+  readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
+  readonly files: Pick<Files, "list" | "read">;
+  /** Whether a network namespace is mounted at a path. */
+  readonly isNamespace: (path: string) => Promise<boolean>;
+  /** The calls of plugins so far. */
+  readonly calls: readonly PluginCallRecord[];
+  readonly signal: AbortSignal;
+  /** The width of the terminal. */
+  readonly columns: number;
+}
+
+/** What a verb shows: a text for people, a value for programs, and whether all is well. */
+export interface CniAnswer {
+  readonly text: string;
+  readonly json: unknown;
+  readonly isGood: boolean;
+}
+
+type Run = (settings: CniSettings, deps: CniVerbDeps) => Promise<CniAnswer>;
+
+/** Each verb of `berth cni`. Rejects with `CniError` or `FilesError`. */
+export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
+  async list({ confDir, network }, { files, cache, columns }) {
+    const all = await readConfDir(files, confDir);
+    const found = all.filter((entry) => network === undefined || ("conf" in entry && entry.conf.name === network));
+    const { entries } = await cache.list();
+    const own = entries.filter((entry) => network === undefined || entry.network === network);
+    const text = all.length === 0 ? `${confDir} has no network configuration\n` : networkTable(found, own, columns);
+    const networks = found.map((entry) => ({
+      file: entry.file,
+      ...("problem" in entry ? { problem: entry.problem.message } : networkFields(entry.conf)),
+    }));
+    const attachments = own.map(attachmentFields);
+    const isGood = found.length > 0 && found.every((entry) => "conf" in entry);
+    return {
+      text: own.length === 0 ? text : `${text}\n${attachmentTable(own, columns)}`,
+      json: { networks, attachments },
+      isGood,
+    };
+  },
+
+  async add(settings, deps) {
+    const conf = await networkOf(settings, deps);
+    const { netns } = settings;
+    if (!(await deps.isNamespace(netns)))
+      throw new CniError(
+        cniCodes.invalidNetns,
+        `--netns: ${netns} is no network namespace; ip netns add NAME makes one`,
+      );
+    const { result, isCached } = await deps.cni.add(conf, attachmentIn(settings), deps.signal);
+    const note = `attached already, by an earlier add; del removes it\n`;
+    const text = resultTable(result, deps.columns) + (isCached ? note : timesLine(deps.calls));
+    return { text, json: formatResult(result, conf.cniVersion), isGood: true };
+  },
+
+  async check(settings, deps) {
+    const conf = await networkOf(settings, deps);
+    const outcome = await deps.cni.check(conf, attachmentIn(settings), deps.signal);
+    const text = outcome === "checked" ? timesLine(deps.calls) : `${conf.name} disables CHECK\n`;
+    return { text, json: { outcome }, isGood: true };
+  },
+
+  async del(settings, deps) {
+    const { network } = settings;
+    // A network that has no file any more is deleted with the configuration in the cache.
+    const conf =
+      network === undefined || (await hasNetwork(settings, deps)) ? await networkOf(settings, deps) : undefined;
+    await deps.cni.del(conf?.name ?? network ?? "", attachmentIn(settings), conf, deps.signal);
+    return { text: timesLine(deps.calls), json: {}, isGood: true };
+  },
+
+  async gc(settings, deps) {
+    const conf = await networkOf(settings, deps);
+    const { entries } = await deps.cache.list();
+    const own = entries.filter(({ network }) => network === conf.name);
+    if (own.length === 0 && !settings.isOfAll) throw emptyCache(conf.name, settings.cacheDir);
+    const inUse: CacheEntry[] = [];
+    for (const entry of own) if (await deps.isNamespace(entry.netns)) inUse.push(entry);
+    const valid = inUse.map(({ containerId, ifName }) => ({ containerID: containerId, ifname: ifName }));
+    const deleted = await deps.cni.gc(conf, valid, deps.signal);
+    if (deleted === undefined)
+      return { text: `${conf.name} disables GC\n`, json: { outcome: "disabled" }, isGood: true };
+    const text = `${deleted.length} deleted, ${inUse.length} in use\n`;
+    return {
+      text: deleted.length === 0 ? text : `${attachmentTable(deleted, deps.columns)}${text}`,
+      json: { deleted: deleted.map(attachmentFields), inUse: inUse.map(attachmentFields) },
+      isGood: true,
+    };
+  },
+
+  async status(settings, deps) {
+    const conf = await networkOf(settings, deps);
+    const plugins: PluginState[] = [];
+    for (const plugin of binariesOf(conf)) plugins.push(await stateOf(plugin, conf, deps));
+    const isUsable = plugins.every(({ problem }) => problem === undefined);
+    const state = isUsable ? await statusOf(conf, deps) : "not ready: a plugin cannot be used";
+    const isGood = isUsable && !state.startsWith("not ready");
+    const text = `${pluginTable(plugins, deps.columns)}\n${conf.name}: ${state}\n`;
+    return { text, json: { ...networkFields(conf), plugins, state, isReady: isGood }, isGood };
+  },
+};
+
+/** The runtime may keep its cache elsewhere: then plugins would release the addresses of containers that run. */
+function emptyCache(network: string, cacheDir: string): CniError {
+  const message = `${cacheDir} has no attachment of ${network}, so its plugins would release all that they hold; --all does so`;
+  return new CniError(cniCodes.invalidEnvironment, message);
+}
+
+const networkOf = ({ confDir, network }: CniSettings, { files }: CniVerbDeps) => loadNetwork(files, confDir, network);
+
+async function hasNetwork({ confDir, network }: CniSettings, { files }: CniVerbDeps): Promise<boolean> {
+  return (await readConfDir(files, confDir)).some((entry) => "conf" in entry && entry.conf.name === network);
+}
+
+const attachmentIn = ({ containerId, netns, ifName, args, capabilityArgs }: CniSettings): Attachment => ({
+  containerId,
+  netns,
+  ifName,
+  args,
+  capabilityArgs,
+});
+
+const networkFields = ({ name, cniVersion, plugins }: NetworkConf) => ({
+  name,
+  cniVersion,
+  plugins: plugins.map(({ type }) => type),
+});
+
+const attachmentFields = ({
+  network,
+  containerId,
+  ifName,
+}: Pick<CacheEntry, "network" | "containerId" | "ifName">) => ({
+  network,
+  containerId,
+  ifName,
+});
+
+async function stateOf(
+  plugin: string,
+  conf: NetworkConf,
+  { binaries, inProcess, signal }: CniVerbDeps,
+): Promise<PluginState> {
+  if (inProcess.has(plugin)) return { plugin, binary: "built in", versions: cniVersions, problem: undefined };
+  let binary: string | undefined;
+  try {
+    binary = await binaries.find(plugin);
+    const versions = await binaries.versions(plugin, signal);
+    const speaks = versions.includes(conf.cniVersion);
+    return { plugin, binary, versions, problem: speaks ? undefined : `does not speak ${conf.cniVersion}` };
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    const problem = describeCniError(error).replace(`${plugin}: `, "");
+    return { plugin, binary, versions: [], problem };
+  }
+}
+
+async function statusOf(conf: NetworkConf, { cni, signal }: CniVerbDeps): Promise<string> {
+  try {
+    const outcome = await cni.status(conf, signal);
+    return outcome === "ready" ? "ready" : `its version ${conf.cniVersion} has no STATUS`;
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    return `not ready: ${describeCniError(error)}`;
+  }
+}

@@ -1,0 +1,270 @@
+// Tables, chains, rules and maps of nftables over nfnetlink. Every change is a list of requests that the kernel carries
+// out all or none, without an interruption for the traffic.
+
+import {
+  type Attribute,
+  attributesByType,
+  be16,
+  be32,
+  concat,
+  decodeAttributes,
+  type MessageInput,
+  NLM_F_APPEND,
+  NLM_F_CREATE,
+  NLM_F_REQUEST,
+  text,
+} from "./codec.ts";
+import { unlessCode } from "./error.ts";
+import type { NftExpression } from "./nft-expressions.ts";
+import type { NetlinkRequest, NetlinkSocket } from "./socket.ts";
+
+const NFNL_MSG_BATCH_BEGIN = 16;
+const NFNL_MSG_BATCH_END = 17;
+const NFNL_SUBSYS_NFTABLES = 10;
+const NFPROTO_INET = 1;
+const NFT_MSG = {
+  newTable: 0,
+  newChain: 3,
+  getChain: 4,
+  newRule: 6,
+  deleteRule: 8,
+  newSet: 9,
+  newSetElement: 12,
+  getSetElement: 13,
+  deleteSetElement: 14,
+} as const;
+
+/** struct nfgenmsg: family, version, id of the resource. */
+const nfgen = (family: number, resource = 0) => concat(Uint8Array.of(family, 0), be16(resource));
+
+const batchMark = (type: number): MessageInput => ({
+  type,
+  flags: NLM_F_REQUEST,
+  body: nfgen(0, NFNL_SUBSYS_NFTABLES),
+  attributes: [],
+});
+
+const request = (
+  type: keyof typeof NFT_MSG,
+  flags: number,
+  attributes: readonly Attribute[],
+  what: string,
+): NetlinkRequest => ({
+  type: (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG[type],
+  flags,
+  body: nfgen(NFPROTO_INET),
+  attributes,
+  what,
+});
+
+/** Carries out all requests, or throws the refusal of one and carries out none. */
+export function change(socket: NetlinkSocket, requests: readonly NetlinkRequest[]): void {
+  if (requests.length === 0) return;
+  socket.batch(batchMark(NFNL_MSG_BATCH_BEGIN), requests, batchMark(NFNL_MSG_BATCH_END));
+}
+
+/** Creates a table of the family inet, if it does not exist. */
+export const newTable = (table: string): NetlinkRequest =>
+  request("newTable", NLM_F_CREATE, [[1, text(table)]], `create the nftables table inet ${table}`);
+
+const HOOK = { prerouting: 0, output: 3, postrouting: 4 } as const;
+
+/** Where the kernel enters a chain. A lower priority is earlier. */
+interface Hook {
+  readonly type: "filter" | "nat";
+  readonly hook: keyof typeof HOOK;
+  readonly priority: number;
+}
+
+/** Creates a chain, if it does not exist. Without a hook other chains jump to it. */
+export const newChain = (table: string, chain: string, hook?: Hook): NetlinkRequest =>
+  request(
+    "newChain",
+    NLM_F_CREATE,
+    [
+      [1, text(table)],
+      [3, text(chain)],
+      ...(hook === undefined
+        ? []
+        : [
+            [
+              4,
+              [
+                [1, be32(HOOK[hook.hook])],
+                [2, be32(hook.priority)],
+              ],
+            ] as const,
+            [7, text(hook.type)] as const,
+          ]),
+    ],
+    `create the nftables chain ${chain} of the table inet ${table}`,
+  );
+
+/** Whether a chain exists. Throws `NetlinkError` where the kernel has no nftables. */
+export function hasChain(socket: NetlinkSocket, table: string, chain: string): boolean {
+  const what = `read the nftables chain ${chain} of the table inet ${table}`;
+  const reading = request("getChain", 0, chainName(table, 1, chain, 3), what);
+  return unlessCode(["ENOENT"], () => socket.request(reading)) !== undefined;
+}
+
+const chainName = (table: string, tableType: number, chain: string, chainType: number): readonly Attribute[] => [
+  [tableType, text(table)],
+  [chainType, text(chain)],
+];
+
+/** Deletes all rules of a chain. */
+export const flushChain = (table: string, chain: string): NetlinkRequest =>
+  request("deleteRule", 0, chainName(table, 1, chain, 2), `delete the rules of the nftables chain ${chain}`);
+
+/** Appends a rule to a chain. */
+export const newRule = (table: string, chain: string, expressions: readonly NftExpression[]): NetlinkRequest =>
+  request(
+    "newRule",
+    NLM_F_CREATE | NLM_F_APPEND,
+    [...chainName(table, 1, chain, 2), [4, expressions]],
+    `add a rule to the nftables chain ${chain} of the table inet ${table}`,
+  );
+
+/** Types that `nft list` shows keys and data by. */
+const DATATYPE = { ipv4_addr: 7, ipv6_addr: 8, inet_proto: 12, inet_service: 13 } as const;
+const DATATYPE_BYTES = { ipv4_addr: 4, ipv6_addr: 16, inet_proto: 4, inet_service: 4 } as const;
+/** The parts of a key or of data, each padded to four bytes. */
+export type NftConcatenation = readonly (keyof typeof DATATYPE)[];
+const NFT_SET_MAP = 0x8;
+const BITS_PER_TYPE = 6;
+
+const datatypeOf = (parts: NftConcatenation) =>
+  parts.reduce((type, part) => (type << BITS_PER_TYPE) | DATATYPE[part], 0);
+const bytesOf = (parts: NftConcatenation) => parts.reduce((sum, part) => sum + DATATYPE_BYTES[part], 0);
+
+interface MapInput {
+  readonly table: string;
+  readonly map: string;
+  readonly key: NftConcatenation;
+  readonly data: NftConcatenation;
+  /** A number that no other map of the same change has. */
+  readonly id: number;
+}
+
+/** Creates a map, if it does not exist. */
+export const newMap = ({ table, map, key, data, id }: MapInput): NetlinkRequest =>
+  request(
+    "newSet",
+    NLM_F_CREATE,
+    [
+      [1, text(table)],
+      [2, text(map)],
+      [3, be32(NFT_SET_MAP)],
+      [4, be32(datatypeOf(key))],
+      [5, be32(bytesOf(key))],
+      [6, be32(datatypeOf(data))],
+      [7, be32(bytesOf(data))],
+      [10, be32(id)],
+    ],
+    `create the nftables map ${map} of the table inet ${table}`,
+  );
+
+/** An entry of a map: the bytes of its key and of its data. */
+export interface MapEntry {
+  readonly map: string;
+  readonly key: Uint8Array;
+  readonly data: Uint8Array;
+  /** A comment that `nft list` shows. */
+  readonly comment: string;
+  /** What the entry is, for errors. */
+  readonly what: string;
+}
+
+const elementOf = (table: string, map: string, content: readonly Attribute[]): readonly Attribute[] => [
+  [1, text(table)],
+  [2, text(map)],
+  [3, [[1, content]]],
+];
+
+/** Bytes of a comment that fit into the 256 of an element, with its own header and null byte. */
+const MAX_COMMENT_BYTES = 250;
+
+/** A type, a length, and the text with its null byte, as `nft` writes comments. */
+function commentBytes(comment: string): Uint8Array {
+  const bytes = text(comment.slice(0, MAX_COMMENT_BYTES));
+  return concat(Uint8Array.of(0, bytes.length), bytes);
+}
+
+/** What an error about the addition of an entry has as its `what`. */
+export const addingWords = (what: string, map: string): string => `add ${what} to the nftables map ${map}`;
+
+/** Adds an entry. The same one again is success; refused with `EBUSY` or `EEXIST` if the key maps to other data, with `ENOENT` without the map. */
+const addEntry = (table: string, { map, key, data, comment, what }: MapEntry): NetlinkRequest =>
+  request(
+    "newSetElement",
+    NLM_F_CREATE,
+    elementOf(table, map, [
+      [1, [[1, key]]],
+      [2, [[1, data]]],
+      [6, commentBytes(comment)],
+    ]),
+    addingWords(what, map),
+  );
+
+/** As many as surely fit into one datagram, and its acknowledgements into the socket's buffer. */
+const ENTRIES_AT_ONCE = 256;
+
+const chunksOf = <T>(items: readonly T[]): readonly (readonly T[])[] =>
+  Array.from({ length: Math.ceil(items.length / ENTRIES_AT_ONCE) }, (_, index) =>
+    items.slice(index * ENTRIES_AT_ONCE, (index + 1) * ENTRIES_AT_ONCE),
+  );
+
+/** Adds entries, 256 at a time. Throws the refusal of one. */
+export function addEntries(socket: NetlinkSocket, table: string, entries: readonly MapEntry[]): void {
+  for (const chunk of chunksOf(entries))
+    change(
+      socket,
+      chunk.map((entry) => addEntry(table, entry)),
+    );
+}
+
+type EntryKey = Pick<MapEntry, "map" | "key" | "what">;
+
+const removal = (table: string, { map, key, what }: EntryKey) =>
+  request(
+    "deleteSetElement",
+    0,
+    elementOf(table, map, [[1, [[1, key]]]]),
+    `remove ${what} from the nftables map ${map}`,
+  );
+
+/** Removes the entries of keys. An absent one is success, as is an absent map or table. */
+export function removeEntries(socket: NetlinkSocket, table: string, keys: readonly EntryKey[]): void {
+  for (const chunk of chunksOf(keys)) {
+    const removeAll = (some: readonly EntryKey[]) =>
+      change(
+        socket,
+        some.map((key) => removal(table, key)),
+      );
+    const isDone = unlessCode(["ENOENT"], () => {
+      removeAll(chunk);
+      return true;
+    });
+    // One of them is absent, and the kernel has removed none.
+    if (isDone === undefined) for (const key of chunk) unlessCode(["ENOENT"], () => removeAll([key]));
+  }
+}
+
+/** The entries of a map, keys and data alone; none if there is no such map. */
+export function listEntries(
+  socket: NetlinkSocket,
+  table: string,
+  map: string,
+): readonly Pick<MapEntry, "key" | "data">[] {
+  const name = [[1, text(table)] as const, [2, text(map)] as const];
+  const listing = request("getSetElement", 0, name, `list the nftables map ${map} of the table inet ${table}`);
+  const messages = unlessCode(["ENOENT"], () => socket.dump(listing)) ?? [];
+  return messages.flatMap(({ payload }) => {
+    const elements = decodeAttributes(attributesByType(payload.subarray(4)).get(3) ?? new Uint8Array());
+    return elements.map(([, element]) => {
+      const parts = attributesByType(element);
+      const bytesIn = (type: number) => attributesByType(parts.get(type)).get(1) ?? new Uint8Array();
+      return { key: bytesIn(1), data: bytesIn(2) };
+    });
+  });
+}

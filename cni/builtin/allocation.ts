@@ -1,0 +1,86 @@
+import { formatIp, formatPrefix } from "../../host/ip-address.ts";
+import { isLocalAddress } from "../../host/netlink/routes.ts";
+import { CniError, cniCodes } from "../error.ts";
+import { type AddressRange, type Allocation, nextFreeAddress, rangeOf } from "./address-range.ts";
+import type { AttachmentId } from "./attachment-names.ts";
+import type { Attachment, AttachmentStore } from "./attachment-store.ts";
+import { codes } from "./errors.ts";
+import type { NetworkConf } from "./network-conf.ts";
+import type { NodeNetwork } from "./node-network.ts";
+
+/** The last address of each set of ranges, by its place in the configuration. */
+export type LastAddresses = Map<number, Uint8Array>;
+
+/** Another process would have to take as many addresses in the same millisecond. */
+const MAX_TRIES = 16;
+
+/**
+ * Takes one address of each set of ranges, and writes the record of the attachment. The record is written first, so that
+ * whatever is reserved is found after a crash. Throws `CniError`: no address is left, or a requested one is taken.
+ */
+export function allocate(
+  node: NodeNetwork,
+  conf: NetworkConf,
+  store: AttachmentStore,
+  id: AttachmentId,
+  last: LastAddresses,
+): { readonly attachment: Attachment; readonly allocations: readonly Allocation[] } {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const allocations = choose(node, conf, store, last);
+    const attachment: Attachment = {
+      ...id,
+      addresses: allocations.map(({ address, range }) => formatPrefix({ bytes: address, bits: range.subnet.bits })),
+      gateways: allocations.map(({ range }) => formatIp(range.gateway)),
+      hostPorts: conf.hostPorts,
+    };
+    store.write(attachment);
+    if (allocations.every(({ address }) => store.reserve(formatIp(address), id))) {
+      for (const [index, { address }] of allocations.entries()) last.set(index, address);
+      return { attachment, allocations };
+    }
+    // The next try chooses others, since those of the other process are reserved now; ours would be left over.
+    for (const { address } of allocations) store.release(formatIp(address), id);
+  }
+  throw new CniError(cniCodes.tryAgainLater, "another process takes the same addresses again and again");
+}
+
+function choose(
+  node: NodeNetwork,
+  conf: NetworkConf,
+  store: AttachmentStore,
+  last: LastAddresses,
+): readonly Allocation[] {
+  const reserved = store.reservedAddresses();
+  const isTaken = (address: Uint8Array) => reserved.has(formatIp(address)) || isLocalAddress(node.route, address);
+  for (const address of conf.ips)
+    if (!conf.ranges.some((ranges) => rangeOf(address, ranges) !== undefined))
+      throw new CniError(
+        codes.address,
+        `the requested address ${formatIp(address)} is in no range of the network ${conf.name}`,
+      );
+  return conf.ranges.map((ranges, index) => {
+    const requested = conf.ips.find((address) => rangeOf(address, ranges) !== undefined);
+    if (requested !== undefined) return requestedAllocation(requested, ranges, isTaken);
+    const found = nextFreeAddress({ ranges, isTaken, after: last.get(index) });
+    if (found !== undefined) return found;
+    const all = ranges.map(({ subnet }) => formatPrefix(subnet)).join(", ");
+    throw new CniError(
+      codes.exhausted,
+      `no address is left in ${all} of the network ${conf.name}: ${reserved.size} are in use`,
+    );
+  });
+}
+
+function requestedAllocation(
+  address: Uint8Array,
+  ranges: readonly AddressRange[],
+  isTaken: (address: Uint8Array) => boolean,
+): Allocation {
+  const range = rangeOf(address, ranges);
+  if (range === undefined || isTaken(address))
+    throw new CniError(
+      codes.address,
+      `the requested address ${formatIp(address)} is taken by another pod, or by the node`,
+    );
+  return { address, range };
+}

@@ -1,0 +1,142 @@
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path/posix";
+import { type AttachmentId, keyOf } from "./attachment-names.ts";
+import type { HostPort } from "./network-conf.ts";
+
+/** What an attachment holds. It is written before anything of it is made, so that nothing is left over after a crash. */
+export interface Attachment extends AttachmentId {
+  /** With the length of the prefix. */
+  readonly addresses: readonly string[];
+  readonly gateways: readonly string[];
+  readonly hostPorts: readonly HostPort[];
+}
+
+/**
+ * The record of one network: its attachments, and the addresses that they have. Synchronous, and without fsync: nothing of
+ * a pod's network outlives a boot. Safe against another process that allocates at the same time, as the delegate does
+ * while the agent is away.
+ */
+export interface AttachmentStore {
+  /** Sorted by their ids. Unreadable records are left out. */
+  list(): readonly Attachment[];
+  /** Undefined if there is none, or none that can be read. */
+  find(id: AttachmentId): Attachment | undefined;
+  /** Replaces the record as a whole. */
+  write(attachment: Attachment): void;
+  /** An absent record is success. */
+  remove(id: AttachmentId): void;
+  /** Gives an address to an attachment. False if another one has it. */
+  reserve(address: string, id: AttachmentId): boolean;
+  /** The addresses in use, with the key of the attachment that has each. */
+  reserved(): ReadonlyMap<string, string>;
+  /** The addresses in use, without their owners: one read of a folder. */
+  reservedAddresses(): ReadonlySet<string>;
+  /** Frees an address of this attachment. That of another one is kept. */
+  release(address: string, id: AttachmentId): void;
+}
+
+/** Keeps the record in `folder`, in a file for each attachment, and a symlink to its key for each address. */
+export function createAttachmentStore(folder: string): AttachmentStore {
+  const attachments = join(folder, "attachments");
+  const addresses = join(folder, "addresses");
+  const fileOf = (id: AttachmentId) => join(attachments, `${keyOf(id)}.json`);
+  const makeFolders = () => {
+    for (const each of [attachments, addresses]) mkdirSync(each, { recursive: true, mode: 0o700 });
+  };
+  const names = (path: string) => ifPresent(() => readdirSync(path)) ?? [];
+  const ownerOf = (address: string) => ifPresent(() => readlinkSync(join(addresses, address)));
+  return {
+    list: () =>
+      names(attachments)
+        .filter((name) => name.endsWith(".json"))
+        .toSorted()
+        .map((name) => readAttachment(join(attachments, name)))
+        .filter((attachment) => attachment !== undefined),
+    find: (id) => readAttachment(fileOf(id)),
+    write(attachment) {
+      const temporary = `${fileOf(attachment)}.tmp`;
+      writeOrMakeFolders(() => writeFileSync(temporary, JSON.stringify(attachment), { mode: 0o600 }), makeFolders);
+      renameSync(temporary, fileOf(attachment));
+    },
+    remove: (id) => rmSync(fileOf(id), { force: true }),
+    reserve(address, id) {
+      const link = () => symlinkSync(keyOf(id), join(addresses, address));
+      try {
+        writeOrMakeFolders(link, makeFolders);
+        return true;
+      } catch (error) {
+        if (codeOf(error) !== "EEXIST") throw error;
+        return ownerOf(address) === keyOf(id);
+      }
+    },
+    reserved: () => new Map(names(addresses).map((address) => [address, ownerOf(address) ?? ""])),
+    reservedAddresses: () => new Set(names(addresses)),
+    release(address, id) {
+      if (ownerOf(address) === keyOf(id)) rmSync(join(addresses, address), { force: true });
+    },
+  };
+}
+
+/** Most calls find the folders. */
+function writeOrMakeFolders(write: () => void, makeFolders: () => void): void {
+  try {
+    write();
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
+    makeFolders();
+    write();
+  }
+}
+
+const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? error.code : undefined);
+
+function ifPresent<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** Records are replaced as a whole, so one that cannot be read comes from another program; its attachment is removed by its names. */
+function readAttachment(path: string): Attachment | undefined {
+  const text = ifPresent(() => readFileSync(path, "utf8"));
+  if (text === undefined) return undefined;
+  const value: unknown = parseJson(text);
+  return isAttachment(value) ? value : undefined;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The caller reports what is no attachment.
+    return undefined;
+  }
+}
+
+const isAttachment = (value: unknown): value is Attachment =>
+  typeof value === "object" &&
+  value !== null &&
+  "containerId" in value &&
+  typeof value.containerId === "string" &&
+  "ifName" in value &&
+  typeof value.ifName === "string" &&
+  "addresses" in value &&
+  isTextList(value.addresses) &&
+  "gateways" in value &&
+  isTextList(value.gateways) &&
+  "hostPorts" in value &&
+  Array.isArray(value.hostPorts);
+
+const isTextList = (value: unknown) => Array.isArray(value) && value.every((each) => typeof each === "string");

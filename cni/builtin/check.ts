@@ -1,0 +1,88 @@
+import { formatIp, formatPrefix } from "../../host/ip-address.ts";
+import { listAddresses } from "../../host/netlink/addresses.ts";
+import { REMOVAL_GROUP } from "../../host/netlink/link-removal.ts";
+import { findLink, type Link } from "../../host/netlink/links.ts";
+import { NETLINK_ROUTE } from "../../host/netlink/netlink.ts";
+import { hasChain, listEntries, type MapEntry } from "../../host/netlink/nftables.ts";
+import { listRoutes } from "../../host/netlink/routes.ts";
+import type { NetlinkSocket } from "../../host/netlink/socket.ts";
+import { hostLinkName } from "./attachment-names.ts";
+import type { Attachment } from "./attachment-store.ts";
+import { hostPortsOf } from "./host-ports.ts";
+import type { NetworkConf } from "./network-conf.ts";
+import type { NodeNetwork } from "./node-network.ts";
+import { masqueradeChain, TABLE } from "./ruleset.ts";
+
+/** What an attachment has: its links, or the first difference from its record as a sentence. */
+export type Inspection =
+  | { readonly problem: undefined; readonly bridge: Link; readonly host: Link; readonly pod: Link }
+  | { readonly problem: string };
+
+/** Compares an attachment with its record. Changes nothing. Throws `NetlinkError` if the namespace is gone. */
+export function inspect(node: NodeNetwork, conf: NetworkConf, netns: string, attachment: Attachment): Inspection {
+  const bridge = findLink(node.route, conf.bridge);
+  if (bridge === undefined || !bridge.isUp) return { problem: `the bridge ${conf.bridge} is missing or down` };
+  const name = hostLinkName(conf.name, attachment);
+  const host = findLink(node.route, name);
+  if (host === undefined) return { problem: `the link ${name} is missing` };
+  if (host.master !== bridge.index) return { problem: `the link ${name} is no port of the bridge ${conf.bridge}` };
+  if (!host.isUp) return { problem: `the link ${name} is down` };
+  // DEL was killed between its marking of the link and the removal; the next removal of any link removes this one too.
+  if (host.group === REMOVAL_GROUP) return { problem: `the link ${name} is about to be removed` };
+  const ofRules = inspectRules(node, conf, attachment);
+  if (ofRules !== undefined) return { problem: ofRules };
+  const namespace = node.netlink.openNamespace(netns);
+  try {
+    const inside = node.netlink.runIn(namespace, () => node.netlink.openSocket(NETLINK_ROUTE));
+    try {
+      const found = inspectInside(inside, conf, netns, attachment);
+      return typeof found === "string" ? { problem: found } : { problem: undefined, bridge, host, pod: found };
+    } finally {
+      inside.close();
+    }
+  } finally {
+    namespace.close();
+  }
+}
+
+function inspectRules(node: NodeNetwork, conf: NetworkConf, attachment: Attachment): string | undefined {
+  if (!hasChain(node.netfilter, TABLE, masqueradeChain(conf.name)))
+    return `the nftables chain ${masqueradeChain(conf.name)} of the table inet ${TABLE} is missing`;
+  const wanted = hostPortsOf(conf.name, attachment);
+  const present = new Set(
+    [...new Set(wanted.map(({ map }) => map))].flatMap((map) =>
+      listEntries(node.netfilter, TABLE, map).map((entry) => entryText({ ...entry, map })),
+    ),
+  );
+  const missing = wanted.find((entry) => !present.has(entryText(entry)));
+  return missing === undefined ? undefined : `${missing.what} is missing in the nftables map ${missing.map}`;
+}
+
+const entryText = ({ map, key, data }: Pick<MapEntry, "map" | "key" | "data">) =>
+  `${map} ${key.join(".")} ${data.join(".")}`;
+
+function inspectInside(
+  inside: NetlinkSocket,
+  { isDefaultGateway }: NetworkConf,
+  netns: string,
+  attachment: Attachment,
+): Link | string {
+  const pod = findLink(inside, attachment.ifName);
+  if (pod === undefined) return `the link ${attachment.ifName} is missing in ${netns}`;
+  if (!pod.isUp) return `the link ${attachment.ifName} is down in ${netns}`;
+  const present = listAddresses(inside, pod).map(formatPrefix);
+  const address = attachment.addresses.find((each) => !present.includes(each));
+  if (address !== undefined) return `the address ${address} is missing at ${attachment.ifName} in ${netns}`;
+  if (!isDefaultGateway) return pod;
+  const gateways = [...listRoutes(inside, 4), ...listRoutes(inside, 16)]
+    .filter(({ to, link }) => to.bits === 0 && link === pod.index)
+    .map(({ gateway }) => (gateway === undefined ? "" : formatIp(gateway)));
+  const gateway = attachment.gateways.find(
+    (each, index) => isFirst(attachment.gateways, index) && !gateways.includes(each),
+  );
+  return gateway === undefined ? pod : `the default route over ${gateway} is missing in ${netns}`;
+}
+
+/** Whether a gateway is the first of its family, over which the default route leads. */
+const isFirst = (gateways: readonly string[], index: number) =>
+  gateways.findIndex((each) => each.includes(":") === gateways[index]?.includes(":")) === index;

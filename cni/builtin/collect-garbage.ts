@@ -1,0 +1,60 @@
+import { messageOf } from "../../host/error-message.ts";
+import { formatIp, isInNetwork } from "../../host/ip-address.ts";
+import { listLinks } from "../../host/netlink/links.ts";
+import { listEntries } from "../../host/netlink/nftables.ts";
+import { type AttachmentId, aliasPrefix, keyOf, linkAlias } from "./attachment-names.ts";
+import type { AttachmentStore } from "./attachment-store.ts";
+import { detach } from "./detach.ts";
+import { closeHostPorts } from "./host-ports.ts";
+import type { NetworkConf } from "./network-conf.ts";
+import type { NodeNetwork } from "./node-network.ts";
+import { addressOfEntry, hostPortMaps, TABLE } from "./ruleset.ts";
+
+/**
+ * Removes what belongs to no valid attachment: recorded attachments, and reservations, links and host ports of this network
+ * that no record has. Tries all, and rejects with one `AggregateError` of what has failed.
+ */
+export async function collectGarbage(
+  node: NodeNetwork,
+  conf: NetworkConf,
+  store: AttachmentStore,
+  valid: readonly AttachmentId[],
+): Promise<void> {
+  const keys = new Set(valid.map(keyOf));
+  const ofRecords = leftOver(store, keys).map(async (id) => await detach(node, conf.name, store, id));
+  const outcomes = [
+    ...(await Promise.allSettled([...ofRecords, removeLinks(node, conf, valid)])),
+    // By the addresses that are left.
+    ...(await Promise.allSettled([removeHostPorts(node, conf, store)])),
+  ];
+  const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason as unknown] : []));
+  if (failures.length > 0) throw new AggregateError(failures, failures.map(messageOf).join("; "));
+}
+
+/** By the records, and by the reservations, which outlive a record that another program has damaged. */
+function leftOver(store: AttachmentStore, valid: ReadonlySet<string>): readonly AttachmentId[] {
+  const known = [...store.list().map(keyOf), ...store.reserved().values()];
+  return [...new Set(known)].filter((key) => !valid.has(key)).map(idOf);
+}
+
+function idOf(key: string): AttachmentId {
+  const separator = key.lastIndexOf(":");
+  return { containerId: key.slice(0, separator), ifName: key.slice(separator + 1) };
+}
+
+async function removeLinks(node: NodeNetwork, conf: NetworkConf, valid: readonly AttachmentId[]): Promise<void> {
+  const aliases = new Set(valid.map((id) => linkAlias(conf.name, id)));
+  const strays = listLinks(node.route).filter(
+    ({ alias }) => alias.startsWith(aliasPrefix(conf.name)) && !aliases.has(alias),
+  );
+  await node.removeLinks(strays.map(({ name }) => name));
+}
+
+async function removeHostPorts(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore): Promise<void> {
+  const reserved = store.reservedAddresses();
+  const subnets = conf.ranges.flat().map(({ subnet }) => subnet);
+  const unused = hostPortMaps
+    .flatMap((map) => listEntries(node.netfilter, TABLE, map).map((entry) => addressOfEntry(map, entry)))
+    .filter((address) => subnets.some((subnet) => isInNetwork(address, subnet)) && !reserved.has(formatIp(address)));
+  closeHostPorts(node, unused);
+}

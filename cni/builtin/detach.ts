@@ -1,0 +1,35 @@
+import { parseIp } from "../../host/ip-address.ts";
+import { type AttachmentId, hostLinkName, ifbName, keyOf } from "./attachment-names.ts";
+import type { AttachmentStore } from "./attachment-store.ts";
+import { closeHostPorts, endConnections } from "./host-ports.ts";
+import type { NodeNetwork } from "./node-network.ts";
+
+/**
+ * Removes all that an attachment holds, whether or not there is a record of it, and whether or not its namespace still
+ * exists. Safe to repeat: the addresses stay reserved until nothing uses them, and the record goes last.
+ */
+export async function detach(
+  node: NodeNetwork,
+  network: string,
+  store: AttachmentStore,
+  id: AttachmentId,
+): Promise<void> {
+  const record = store.find(id);
+  const addresses = record === undefined ? ownAddresses(store, id) : record.addresses.map(withoutLength);
+  // Without a record, host ports are found by the addresses that they lead to.
+  if (record === undefined || record.hostPorts.length > 0)
+    closeHostPorts(
+      node,
+      addresses.map(parseIp).filter((each) => each !== undefined),
+    );
+  if (record !== undefined) endConnections(node, record);
+  await node.removeLinks([hostLinkName(network, id), ifbName(network, id)]);
+  for (const address of addresses) store.release(address, id);
+  store.remove(id);
+}
+
+const withoutLength = (prefix: string) => prefix.replace(/\/\d+$/, "");
+
+/** By the reservations, for a record that is absent or cannot be read. */
+const ownAddresses = (store: AttachmentStore, id: AttachmentId) =>
+  [...store.reserved()].filter(([, owner]) => owner === keyOf(id)).map(([address]) => address);

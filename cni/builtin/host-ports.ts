@@ -1,0 +1,55 @@
+import { parsePrefix } from "../../host/ip-address.ts";
+import { endUdpConnections } from "../../host/netlink/connections.ts";
+import { NetlinkError } from "../../host/netlink/error.ts";
+import { type Link, setRouteLocalnet } from "../../host/netlink/links.ts";
+import { addEntries, addingWords, listEntries, type MapEntry, removeEntries } from "../../host/netlink/nftables.ts";
+import { CniError } from "../error.ts";
+import { keyOf } from "./attachment-names.ts";
+import type { Attachment } from "./attachment-store.ts";
+import { codes } from "./errors.ts";
+import type { NodeNetwork } from "./node-network.ts";
+import { addressOfEntry, hostPortEntries, hostPortMaps, TABLE } from "./ruleset.ts";
+
+/** The map entries of an attachment. */
+export function hostPortsOf(network: string, attachment: Attachment): readonly MapEntry[] {
+  const addresses = bytesOf(attachment.addresses);
+  return attachment.hostPorts.flatMap((port) => hostPortEntries(port, addresses, `${network} ${keyOf(attachment)}`));
+}
+
+/** Addresses with the length of their prefix, as bytes without it. */
+const bytesOf = (prefixes: readonly string[]): readonly Uint8Array[] =>
+  prefixes.map(parsePrefix).flatMap((prefix) => (prefix === undefined ? [] : [prefix.bytes]));
+
+/** Opens the host ports of an attachment, at 127.0.0.1 too. Throws `CniError` if another pod has one of them. */
+export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, attachment: Attachment): void {
+  const entries = hostPortsOf(network, attachment);
+  if (entries.length === 0) return;
+  if (bytesOf(attachment.addresses).some(({ length }) => length === 4)) setRouteLocalnet(node.route, bridge);
+  try {
+    addEntries(node.netfilter, TABLE, entries);
+  } catch (error) {
+    if (!(error instanceof NetlinkError && (error.code === "EBUSY" || error.code === "EEXIST"))) throw error;
+    const refused = entries.find(({ what, map }) => error.what === addingWords(what, map))?.what ?? "a host port";
+    throw new CniError(codes.hostPort, `another pod has ${refused}`, { details: error.message, cause: error });
+  }
+  endConnections(node, attachment);
+}
+
+/** Closes all host ports that lead to one of the addresses, and no other one, whatever the record says. */
+export function closeHostPorts(node: NodeNetwork, addresses: readonly Uint8Array[]): void {
+  if (addresses.length === 0) return;
+  const entries = hostPortMaps
+    .flatMap((map) => listEntries(node.netfilter, TABLE, map).map((entry) => ({ ...entry, map, what: "a host port" })))
+    .filter(({ map, ...entry }) => {
+      const address = addressOfEntry(map, entry);
+      return addresses.some((each) => Buffer.compare(each, address) === 0);
+    });
+  removeEntries(node.netfilter, TABLE, entries);
+}
+
+/** Lets clients that send to one of the ports by UDP all the time reach the pod that has it now, or the node. */
+export function endConnections(node: NodeNetwork, { hostPorts, addresses }: Attachment): void {
+  const families = new Set(bytesOf(addresses).map(({ length }) => (length === 4 ? 4 : 6)));
+  for (const { hostPort, protocol } of hostPorts)
+    if (protocol === "udp") for (const family of families) endUdpConnections(node.netfilter, family, hostPort);
+}

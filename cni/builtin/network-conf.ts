@@ -1,0 +1,214 @@
+import { parseIp } from "../../host/ip-address.ts";
+import { isLinkName, parseMac } from "../../host/netlink/links.ts";
+import { CniError, cniCodes } from "../error.ts";
+import { type AddressRange, readRange } from "./address-range.ts";
+
+/** A port of the node that leads to a port of the pod. */
+export interface HostPort {
+  readonly hostPort: number;
+  readonly containerPort: number;
+  readonly protocol: "tcp" | "udp" | "sctp";
+  /** The address of the node at which the port is open; empty for all. */
+  readonly hostIP: string;
+}
+
+/** Limits in bytes a second. 0 is no limit. */
+export interface Bandwidth {
+  readonly ingressBytes: number;
+  readonly ingressBurstBytes: number;
+  readonly egressBytes: number;
+  readonly egressBurstBytes: number;
+}
+
+/** The configuration of a plugin with `"type": "berth"`. Names are those of the bridge plugin where it has the same field. */
+export interface NetworkConf {
+  readonly name: string;
+  readonly bridge: string;
+  /** Undefined: that of the link with the default route. */
+  readonly mtu: number | undefined;
+  readonly ipMasq: boolean;
+  readonly hairpinMode: boolean;
+  /** Whether the pod's default routes lead over the bridge; at most one network of a pod has them. */
+  readonly isDefaultGateway: boolean;
+  /** A pod gets one address of each set. */
+  readonly ranges: readonly (readonly AddressRange[])[];
+  /** Addresses that the pod asks for by the capability `ips`. */
+  readonly ips: readonly Uint8Array[];
+  readonly mac: Uint8Array | undefined;
+  readonly hostPorts: readonly HostPort[];
+  readonly bandwidth: Bandwidth;
+}
+
+const DEFAULT_BRIDGE = "berth0";
+const MIN_MTU = 68;
+const MIN_IPV6_MTU = 1280;
+const MAX_MTU = 65535;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value !== null ? { ...value } : {});
+const invalid = (reason: string) =>
+  new CniError(cniCodes.invalidNetworkConf, `the configuration is invalid: ${reason}`);
+
+/** A name that can be a part of a path, as the specification's section 1 has it. */
+const NETWORK_NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
+
+/** The name of the network. Throws `CniError` with the code 7. */
+export function readNetworkName({ name }: { readonly name?: unknown }): string {
+  if (typeof name === "string" && NETWORK_NAME.test(name)) return name;
+  throw invalid(`name is ${JSON.stringify(name)}; letters, digits, "_", "." and "-" are expected`);
+}
+
+/** Reads the configuration, with what the runtime hands over in `runtimeConfig`. Throws `CniError` with the code 7. */
+export function readNetworkConf(conf: Fields): NetworkConf {
+  const runtime = fieldsOf(conf["runtimeConfig"]);
+  const bridge = conf["bridge"] ?? DEFAULT_BRIDGE;
+  if (typeof bridge !== "string" || !isLinkName(bridge))
+    throw invalid(`bridge is ${JSON.stringify(bridge)}; the name of a link, of at most 15 bytes, is expected`);
+  const ranges = readRanges(conf, runtime);
+  return {
+    name: readNetworkName(conf),
+    bridge,
+    mtu: readMtu(conf["mtu"], ranges),
+    ipMasq: readFlag(conf, "ipMasq", true),
+    hairpinMode: readFlag(conf, "hairpinMode", true),
+    isDefaultGateway: readFlag(conf, "isDefaultGateway", true),
+    ranges,
+    ips: readIps(runtime["ips"]),
+    mac: readMac(runtime["mac"]),
+    hostPorts: readHostPorts(runtime["portMappings"]),
+    bandwidth: readBandwidth(runtime["bandwidth"]),
+  };
+}
+
+function readFlag(conf: Fields, field: string, fallback: boolean): boolean {
+  const value = conf[field] ?? fallback;
+  if (typeof value !== "boolean") throw invalid(`${field} is ${JSON.stringify(value)}; true or false is expected`);
+  return value;
+}
+
+/** The runtime's ranges are those of the node's pod CIDRs, and replace those of the file. */
+function readRanges(conf: Fields, runtime: Fields): readonly (readonly AddressRange[])[] {
+  const ofRuntime = runtime["ipRanges"];
+  const [where, sets] = isEmpty(ofRuntime) ? ["ranges", conf["ranges"]] : ["runtimeConfig.ipRanges", ofRuntime];
+  if (!Array.isArray(sets) || sets.length === 0)
+    throw invalid(`${where} is ${JSON.stringify(sets)}; sets such as [[{"subnet": "10.88.0.0/16"}]] are expected`);
+  return sets.map((set: unknown, index) => readRangeSet(set, `${where}[${index}]`));
+}
+
+const isEmpty = (value: unknown) =>
+  value === undefined || value === null || (Array.isArray(value) && value.length === 0);
+
+function readRangeSet(set: unknown, where: string): readonly AddressRange[] {
+  if (!Array.isArray(set) || set.length === 0)
+    throw invalid(`${where} is ${JSON.stringify(set)}; a list of ranges is expected`);
+  try {
+    const ranges = set.map((range: unknown, index) => readRange(range, `${where}[${index}]`));
+    if (ranges.some(({ subnet }) => subnet.bytes.length !== ranges[0]?.subnet.bytes.length))
+      throw new RangeError(`${where} has ranges of IPv4 and of IPv6; each set has one family`);
+    return ranges;
+  } catch (error) {
+    if (error instanceof RangeError) throw invalid(error.message);
+    throw error;
+  }
+}
+
+function readMtu(value: unknown, ranges: readonly (readonly AddressRange[])[]): number | undefined {
+  if (value === undefined || value === 0) return undefined;
+  const isIpv6 = ranges.flat().some(({ subnet }) => subnet.bytes.length === 16);
+  const min = isIpv6 ? MIN_IPV6_MTU : MIN_MTU;
+  if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > MAX_MTU)
+    throw invalid(`mtu is ${JSON.stringify(value)}; a number from ${min} to ${MAX_MTU} is expected`);
+  return value;
+}
+
+/** The capability `ips` has addresses with or without the length of a prefix, which is that of the range in any case. */
+function readIps(value: unknown): readonly Uint8Array[] {
+  if (isEmpty(value)) return [];
+  if (!Array.isArray(value)) throw invalid(`runtimeConfig.ips is ${JSON.stringify(value)}; a list is expected`);
+  return value.map((text: unknown, index) => {
+    const address = typeof text === "string" ? parseIp(text.replace(/\/\d+$/, "")) : undefined;
+    if (address === undefined)
+      throw invalid(`runtimeConfig.ips[${index}] is ${JSON.stringify(text)}; an IP address is expected`);
+    return address;
+  });
+}
+
+function readMac(value: unknown): Uint8Array | undefined {
+  if (value === undefined || value === "") return undefined;
+  const mac = typeof value === "string" ? parseMac(value) : undefined;
+  if (mac === undefined)
+    throw invalid(
+      `runtimeConfig.mac is ${JSON.stringify(value)}; the address of one link, as "0a:58:0a:58:00:05", is expected`,
+    );
+  return mac;
+}
+
+const MAX_PORT = 65535;
+
+function readHostPorts(value: unknown): readonly HostPort[] {
+  if (isEmpty(value)) return [];
+  if (!Array.isArray(value))
+    throw invalid(`runtimeConfig.portMappings is ${JSON.stringify(value)}; a list is expected`);
+  return value
+    .map((entry: unknown, index) => readHostPort(fieldsOf(entry), `runtimeConfig.portMappings[${index}]`))
+    .filter(({ hostPort }) => hostPort !== 0);
+}
+
+/** A host port of 0 is none; containers of a pod declare ports in this way. */
+function readHostPort(fields: Fields, where: string): HostPort {
+  const port = (name: string, min: number) => {
+    const value = fields[name] ?? 0;
+    if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > MAX_PORT)
+      throw invalid(`${where}.${name} is ${JSON.stringify(value)}; a port from ${min} to ${MAX_PORT} is expected`);
+    return value;
+  };
+  const protocol = String(fields["protocol"] ?? "tcp").toLowerCase();
+  if (protocol !== "tcp" && protocol !== "udp" && protocol !== "sctp")
+    throw invalid(`${where}.protocol is ${JSON.stringify(fields["protocol"])}; tcp, udp or sctp is expected`);
+  const hostIP = fields["hostIP"] ?? "";
+  if (typeof hostIP !== "string" || (hostIP !== "" && parseIp(hostIP) === undefined))
+    throw invalid(`${where}.hostIP is ${JSON.stringify(hostIP)}; an IP address is expected`);
+  return { hostPort: port("hostPort", 0), containerPort: port("containerPort", 1), protocol, hostIP };
+}
+
+const BITS_PER_BYTE = 8;
+
+/** The capability counts in bits, as the annotations of pods do. */
+function readBandwidth(value: unknown): Bandwidth {
+  const fields = fieldsOf(value);
+  const bytes = (name: string) => {
+    const bits = fields[name] ?? 0;
+    if (typeof bits !== "number" || !Number.isFinite(bits) || bits < 0)
+      throw invalid(
+        `runtimeConfig.bandwidth.${name} is ${JSON.stringify(bits)}; a number of bits, 0 or more, is expected`,
+      );
+    return Math.floor(bits / BITS_PER_BYTE);
+  };
+  const limit = (direction: "ingress" | "egress") => {
+    const [rate, burst] = [bytes(`${direction}Rate`), bytes(`${direction}Burst`)];
+    if (rate > 0 && burst === 0)
+      throw invalid(`runtimeConfig.bandwidth.${direction}Burst is 0; with ${direction}Rate a burst is needed`);
+    return [rate, burst] as const;
+  };
+  const [[ingressBytes, ingressBurstBytes], [egressBytes, egressBurstBytes]] = [limit("ingress"), limit("egress")];
+  return { ingressBytes, ingressBurstBytes, egressBytes, egressBurstBytes };
+}
+
+/** The attachments that still exist, by which GC decides. Throws `CniError` with the code 7. */
+export function readValidAttachments(
+  conf: Fields,
+): readonly { readonly containerId: string; readonly ifName: string }[] {
+  // Go writes an empty list as null; without the field all attachments would be removed by mistake.
+  const field = conf["cni.dev/valid-attachments"];
+  const value = field === null ? [] : field;
+  if (!Array.isArray(value)) throw invalid(`cni.dev/valid-attachments is ${JSON.stringify(value)}; a list is expected`);
+  return value.map((entry: unknown, index) => {
+    const { containerID: containerId, ifname: ifName } = fieldsOf(entry);
+    if (typeof containerId !== "string" || typeof ifName !== "string")
+      throw invalid(
+        `cni.dev/valid-attachments[${index}] is ${JSON.stringify(entry)}; containerID and ifname are expected`,
+      );
+    return { containerId, ifName };
+  });
+}

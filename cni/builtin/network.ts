@@ -1,0 +1,125 @@
+import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/ip-address.ts";
+import { addAddress, listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
+import { NetlinkError, unlessCode } from "../../host/netlink/error.ts";
+import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
+import { addEntries, change, hasChain } from "../../host/netlink/nftables.ts";
+import { listRoutes } from "../../host/netlink/routes.ts";
+import { CniError } from "../error.ts";
+import { macOf } from "./attachment-names.ts";
+import type { AttachmentStore } from "./attachment-store.ts";
+import { codes } from "./errors.ts";
+import { hostPortsOf } from "./host-ports.ts";
+import type { NetworkConf } from "./network-conf.ts";
+import type { NodeNetwork } from "./node-network.ts";
+import { masqueradeChain, networkRules, sharedRules, TABLE } from "./ruleset.ts";
+
+/** A network whose bridge and rules exist. */
+export interface ReadyNetwork {
+  readonly fingerprint: string;
+  readonly bridge: Link;
+  readonly mtu: number;
+}
+
+const DEFAULT_MTU = 1500;
+
+/**
+ * Makes what all pods of a network share, as far as it is absent: the bridge with its gateways, forwarding, and the rules
+ * with the host ports of the recorded attachments. `known` is the result of the last call: as long as the bridge and the
+ * rules are there, nothing is made. Throws `NetlinkError`, or `CniError` if the bridge belongs to another network.
+ */
+export function ensureNetwork(
+  node: NodeNetwork,
+  conf: NetworkConf,
+  store: AttachmentStore,
+  known: ReadyNetwork | undefined,
+): ReadyNetwork {
+  const fingerprint = fingerprintOf(conf);
+  const bridge = findLink(node.route, conf.bridge);
+  const isKnown = known?.fingerprint === fingerprint && known.bridge.index === bridge?.index && bridge.isUp;
+  if (isKnown && hasChain(node.netfilter, TABLE, masqueradeChain(conf.name))) return known;
+  const mtu = conf.mtu ?? defaultMtu(node);
+  // The rules come first: they guard 127.0.0.0/8 before any pod is on the bridge.
+  ensureRules(node, conf, store);
+  const made = ensureBridge(node, conf, mtu, bridge);
+  node.setSysctl(`ipv6/conf/${conf.bridge}/accept_ra`, "0");
+  // Otherwise the kernel finds no pod by IPv6 for the first second or two, while it checks the bridge's own address.
+  node.setSysctl(`ipv6/conf/${conf.bridge}/accept_dad`, "0");
+  ensureGateways(node, conf, made);
+  const families = new Set(conf.ranges.flat().map(({ subnet }) => subnet.bytes.length));
+  if (families.has(4)) node.setSysctl("ipv4/ip_forward", "1");
+  if (families.has(16)) node.setSysctl("ipv6/conf/all/forwarding", "1");
+  return { fingerprint, bridge: made, mtu };
+}
+
+const fingerprintOf = ({ bridge, mtu, ipMasq, ranges }: NetworkConf) =>
+  JSON.stringify([
+    bridge,
+    mtu,
+    ipMasq,
+    ranges.flat().map(({ subnet, gateway }) => [formatPrefix(subnet), formatIp(gateway)]),
+  ]);
+
+/** The size that packets of the node can have on their way out. */
+function defaultMtu(node: NodeNetwork): number {
+  const [route] = [...listRoutes(node.route, 4), ...listRoutes(node.route, 16)].filter(({ to }) => to.bits === 0);
+  const link = route === undefined ? undefined : listLinks(node.route).find(({ index }) => index === route.link);
+  return link?.mtu ?? DEFAULT_MTU;
+}
+
+/** Replaces the rules as a whole; entries of host ports that exist stay. */
+function ensureRules(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore): void {
+  change(node.netfilter, [...sharedRules(), ...networkRules(conf)]);
+  const entries = store.list().flatMap((attachment) => hostPortsOf(conf.name, attachment));
+  addEntries(node.netfilter, TABLE, entries);
+}
+
+function ensureBridge(node: NodeNetwork, conf: NetworkConf, mtu: number, present: Link | undefined): Link {
+  if (present === undefined) {
+    const gateway = conf.ranges[0]?.[0]?.gateway ?? new Uint8Array(4);
+    // Another process may create it at the same time.
+    unlessCode(["EEXIST"], () => createBridge(node.route, { name: conf.bridge, mtu, mac: macOf(gateway) }));
+  }
+  const bridge = present ?? readLink(node.route, conf.bridge);
+  if (bridge.kind !== "bridge")
+    throw new CniError(
+      codes.bridge,
+      `the link ${conf.bridge} is ${bridge.kind === "" ? "no bridge" : `of the kind ${bridge.kind}`}; delete it, or set bridge to another name`,
+    );
+  if (!bridge.isUp) setUp(node.route, bridge);
+  return bridge;
+}
+
+const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Array(14)), bits: 10 };
+
+/** An address that is no gateway of this network stays only while pods use it, as they would lose their gateway. */
+function ensureGateways(node: NodeNetwork, conf: NetworkConf, bridge: Link): void {
+  const wanted = gatewaysOf(conf);
+  const present = listAddresses(node.route, bridge).filter(({ bytes }) => !isInNetwork(bytes, LINK_LOCAL));
+  const isSame = (a: IpPrefix) => (b: IpPrefix) => formatPrefix(a) === formatPrefix(b);
+  const foreign = present.filter((each) => !wanted.some(isSame(each)));
+  if (foreign.length > 0 && listLinks(node.route).some(({ master }) => master === bridge.index))
+    throw new CniError(
+      codes.bridge,
+      `the bridge ${bridge.name} has the address ${foreign.map(formatPrefix).join(", ")} and ports that use it; this network needs ${wanted.map(formatPrefix).join(", ")}. Delete the pods of the other network, or set bridge to another name`,
+    );
+  for (const prefix of foreign) removeAddress(node.route, bridge, prefix);
+  for (const prefix of wanted.filter((each) => !present.some(isSame(each))))
+    unlessCode(["EEXIST"], () => addGateway(node, bridge, prefix));
+}
+
+/** The addresses of the bridge. */
+const gatewaysOf = ({ ranges }: NetworkConf): readonly IpPrefix[] => {
+  const all = ranges.flat().map(({ gateway, subnet }) => ({ bytes: gateway, bits: subnet.bits }));
+  return all.filter((each, index) => all.findIndex((other) => formatPrefix(other) === formatPrefix(each)) === index);
+};
+
+function addGateway(node: NodeNetwork, bridge: Link, prefix: IpPrefix): void {
+  try {
+    addAddress(node.route, bridge, prefix);
+  } catch (error) {
+    if (!(error instanceof NetlinkError && error.code === "EACCES")) throw error;
+    // The node has IPv6 disabled by default for new links.
+    node.setSysctl(`ipv6/conf/${bridge.name}/disable_ipv6`, "0");
+    addAddress(node.route, bridge, prefix);
+  }
+}

@@ -1,0 +1,55 @@
+import { fstatSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createLinkRemoval, type RemoveLinks } from "../../host/netlink/link-removal.ts";
+import { NETLINK_NETFILTER, NETLINK_ROUTE, type Netlink, type NetworkNamespace } from "../../host/netlink/netlink.ts";
+import type { NetlinkSocket } from "../../host/netlink/socket.ts";
+
+/** The network namespace of the node, where bridges and rules are. */
+export interface NodeNetwork {
+  readonly netlink: Netlink;
+  readonly route: NetlinkSocket;
+  readonly netfilter: NetlinkSocket;
+  readonly removeLinks: RemoveLinks;
+  /** Writes a file below /proc/sys/net of the node, unless it has the value already. */
+  setSysctl(path: string, value: string): void;
+  /** Whether a namespace is the node's own. */
+  isOwn(namespace: NetworkNamespace): boolean;
+  close(): void;
+}
+
+/** `path`: the node's namespace; undefined for that of this process. Throws `NetlinkError`. */
+export function openNodeNetwork(netlink: Netlink, path: string | undefined): NodeNetwork {
+  const namespace = path === undefined ? undefined : netlink.openNamespace(path);
+  const inside = <T>(work: () => T) => (namespace === undefined ? work() : netlink.runIn(namespace, work));
+  const [route, netfilter] = inside(() => [netlink.openSocket(NETLINK_ROUTE), netlink.openSocket(NETLINK_NETFILTER)]);
+  const own = statSync(path ?? "/proc/self/ns/net");
+  return {
+    netlink,
+    route,
+    netfilter,
+    removeLinks: createLinkRemoval(route),
+    setSysctl: (name, value) => inside(() => setSysctl(name, value)),
+    isOwn({ descriptor }) {
+      const { dev, ino } = fstatSync(descriptor);
+      return dev === own.dev && ino === own.ino;
+    },
+    close() {
+      route.close();
+      netfilter.close();
+      namespace?.close();
+    },
+  };
+}
+
+/**
+ * Writes a file below /proc/sys/net of the namespace in which this thread is. Written only if it has another value: in a
+ * container /proc/sys may be read-only, with the right value. A kernel without IPv6 has none of its files.
+ */
+export function setSysctl(name: string, value: string): void {
+  const path = `/proc/sys/net/${name}`;
+  try {
+    if (readFileSync(path, "utf8").trim() !== value) writeFileSync(path, value);
+  } catch (error) {
+    const isAbsent = error instanceof Error && "code" in error && error.code === "ENOENT";
+    if (!isAbsent || !name.startsWith("ipv6/")) throw error;
+  }
+}

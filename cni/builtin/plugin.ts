@@ -1,0 +1,219 @@
+import { statfsSync } from "node:fs";
+import { join } from "node:path/posix";
+import { NetlinkError } from "../../host/netlink/error.ts";
+import { findLink, isLinkName } from "../../host/netlink/links.ts";
+import type { Netlink, NetworkNamespace } from "../../host/netlink/netlink.ts";
+import { hasChain } from "../../host/netlink/nftables.ts";
+import { CniError, cniCodes } from "../error.ts";
+import type { CniVerb, InProcessPlugin, PluginCall } from "../plugin-call.ts";
+import { allocate, type LastAddresses } from "./allocation.ts";
+import { connectPod, resultOf } from "./attach.ts";
+import { type AttachmentId, keyOf } from "./attachment-names.ts";
+import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
+import { inspect } from "./check.ts";
+import { collectGarbage } from "./collect-garbage.ts";
+import { detach } from "./detach.ts";
+import { codes, toCniError } from "./errors.ts";
+import { openHostPorts } from "./host-ports.ts";
+import { ensureNetwork, type ReadyNetwork } from "./network.ts";
+import { type NetworkConf, readNetworkConf, readNetworkName, readValidAttachments } from "./network-conf.ts";
+import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
+import { masqueradeChain, TABLE } from "./ruleset.ts";
+
+/** The `type` by which a configuration list names this plugin. */
+export const BUILTIN_TYPE = "berth";
+
+export interface BuiltinNetworkOptions {
+  readonly netlink: Netlink;
+  /** The record of addresses and attachments; in a file system that a boot empties, such as /run. */
+  readonly folder: string;
+  /** The path of the node's network namespace; undefined for that of this process. */
+  readonly nodeNamespace?: string | undefined;
+  /** The record of a network, by its folder; tests make calls of it fail. */
+  readonly openStore?: (folder: string) => AttachmentStore;
+}
+
+/** What is known of a network between its calls. */
+interface Known {
+  ready: ReadyNetwork | undefined;
+  readonly last: LastAddresses;
+}
+
+/**
+ * The built-in network: a bridge, with a veth pair, addresses and routes for each pod, and rules of nftables for what leaves
+ * the node and for host ports. Calls are synchronous and take about a millisecond, but for the removal of links, which
+ * calls share.
+ */
+export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessPlugin & { close(): void } {
+  const { netlink, folder, nodeNamespace, openStore = createAttachmentStore } = options;
+  const networks = new Map<string, Known>();
+  let opened: NodeNetwork | undefined;
+  const node = () => {
+    opened ??= openNodeNetwork(netlink, nodeNamespace);
+    return opened;
+  };
+  return {
+    async call(call, signal) {
+      signal.throwIfAborted();
+      try {
+        const name = readNetworkName(call.conf);
+        const store = openStore(join(folder, name));
+        // DEL needs no more than the name: a list that is broken now must not keep pods from ending.
+        if (call.verb === "DEL") {
+          await detach(node(), name, store, idOf(call));
+          return undefined;
+        }
+        const known = networks.get(name) ?? { ready: undefined, last: new Map() };
+        networks.set(name, known);
+        return await perform(node(), readNetworkConf(call.conf), store, known, call.verb, call);
+      } catch (error) {
+        throw toCniError(error);
+      }
+    },
+    close: () => opened?.close(),
+  };
+}
+
+async function perform(
+  node: NodeNetwork,
+  conf: NetworkConf,
+  store: AttachmentStore,
+  known: Known,
+  verb: Exclude<CniVerb, "DEL">,
+  call: PluginCall,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  switch (verb) {
+    case "ADD":
+      return await add(node, conf, store, known, call);
+    case "CHECK":
+      check(node, conf, store, call);
+      return undefined;
+    case "STATUS":
+      status(node, conf);
+      return undefined;
+    case "GC": {
+      const valid = readValidAttachments(call.conf);
+      await collectGarbage(node, conf, store, valid);
+      // Puts back what another program has flushed, as long as pods need it.
+      if (store.list().length > 0) known.ready = ensureNetwork(node, conf, store, known.ready);
+      return undefined;
+    }
+  }
+}
+
+/** As the specification's section 2 has it; both become parts of paths. */
+const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
+
+function idOf({ containerId, ifName }: PluginCall): AttachmentId {
+  const wrong = (what: string, value: string, expected: string) =>
+    new CniError(cniCodes.invalidEnvironment, `${what} is ${JSON.stringify(value)}; ${expected} is expected`);
+  if (!CONTAINER_ID.test(containerId))
+    throw wrong("CNI_CONTAINERID", containerId, 'a text of letters, digits, "_", "." and "-"');
+  if (!isLinkName(ifName)) throw wrong("CNI_IFNAME", ifName, "the name of a link, of at most 15 bytes,");
+  return { containerId, ifName };
+}
+
+function openPodNamespace(node: NodeNetwork, netns: string): NetworkNamespace {
+  const invalid = (reason: string, cause?: unknown) => new CniError(cniCodes.invalidNetns, reason, { cause });
+  if (netns === "")
+    throw new CniError(
+      cniCodes.invalidEnvironment,
+      "CNI_NETNS is missing; the path of a network namespace is expected",
+    );
+  try {
+    const namespace = node.netlink.openNamespace(netns);
+    const problem = problemOf(node, namespace);
+    if (problem === undefined) return namespace;
+    namespace.close();
+    throw invalid(`${netns} is ${problem}`);
+  } catch (error) {
+    if (error instanceof NetlinkError) throw invalid(error.message, error);
+    throw error;
+  }
+}
+
+/** NSFS_MAGIC of the kernel. */
+const NSFS = 0x6e736673;
+
+function problemOf(node: NodeNetwork, namespace: NetworkNamespace): string | undefined {
+  if (statfsSync(`/proc/self/fd/${namespace.descriptor}`).type !== NSFS) return "no network namespace";
+  return node.isOwn(namespace) ? "the network namespace of the node; a pod's own one is expected" : undefined;
+}
+
+async function add(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore, known: Known, call: PluginCall) {
+  if (call.conf["prevResult"] !== undefined)
+    throw new CniError(cniCodes.invalidNetworkConf, `the plugin ${BUILTIN_TYPE} must be the first of its list`);
+  const id = idOf(call);
+  const namespace = openPodNamespace(node, call.netns);
+  try {
+    const network = ensureNetwork(node, conf, store, known.ready);
+    known.ready = network;
+    const present = store.find(id);
+    if (present !== undefined) {
+      // ADD again: after a call that was killed, or by a runtime that has not got the answer.
+      const found = inspect(node, conf, call.netns, present);
+      if (found.problem === undefined) return resultOf({ ...conf, ...found, ...present, netns: call.netns });
+    }
+    if (present !== undefined) await detach(node, conf.name, store, id);
+    try {
+      const { attachment, allocations } = allocate(node, conf, store, id, known.last);
+      const links = connectPod(node, { conf, network, id, namespace, allocations });
+      openHostPorts(node, conf.name, network.bridge, attachment);
+      return resultOf({ ...conf, ...links, ...attachment, bridge: network.bridge, netns: call.netns });
+    } catch (error) {
+      throw await undo(node, conf, store, id, toCniError(error));
+    }
+  } finally {
+    namespace.close();
+  }
+}
+
+/** Removes what a failed ADD has made. Returns the error, which says so if that fails too. */
+async function undo(
+  node: NodeNetwork,
+  conf: NetworkConf,
+  store: AttachmentStore,
+  id: AttachmentId,
+  error: CniError,
+): Promise<CniError> {
+  try {
+    await detach(node, conf.name, store, id);
+    return error;
+  } catch (failure) {
+    const details = `what it has made stays until DEL or GC: ${toCniError(failure).message}`;
+    return new CniError(error.code, error.message, { details, cause: error });
+  }
+}
+
+function check(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore, call: PluginCall): void {
+  const id = idOf(call);
+  const attachment = store.find(id);
+  if (attachment === undefined)
+    throw new CniError(cniCodes.unknownContainer, `the network ${conf.name} has no attachment ${keyOf(id)}`);
+  openPodNamespace(node, call.netns).close();
+  const { problem } = inspect(node, conf, call.netns, attachment);
+  if (problem !== undefined) throw new CniError(codes.mismatch, problem);
+  const expected = addressesOfResult(call.conf["prevResult"]);
+  const missing = attachment.addresses.find((address) => expected !== undefined && !expected.includes(address));
+  if (missing !== undefined)
+    throw new CniError(codes.mismatch, `the pod has the address ${missing}, which the result of its ADD has not`);
+}
+
+/** The addresses of a result of version 1.1.0; undefined if there is no result. */
+function addressesOfResult(result: unknown): readonly unknown[] | undefined {
+  if (typeof result !== "object" || result === null || !("ips" in result) || !Array.isArray(result.ips))
+    return undefined;
+  return result.ips.map((ip: unknown) => (typeof ip === "object" && ip !== null && "address" in ip ? ip.address : ip));
+}
+
+/** Whether ADD can succeed: the kernel has nftables, and the bridge is none of another kind. Makes nothing. */
+function status(node: NodeNetwork, conf: NetworkConf): void {
+  try {
+    hasChain(node.netfilter, TABLE, masqueradeChain(conf.name));
+  } catch (error) {
+    throw new CniError(cniCodes.notAvailable, toCniError(error).message, { cause: error });
+  }
+  const bridge = findLink(node.route, conf.bridge);
+  if (bridge !== undefined && bridge.kind !== "bridge")
+    throw new CniError(cniCodes.notAvailable, `the link ${conf.bridge} is no bridge`);
+}

@@ -1,5 +1,6 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { createAttachmentLocks } from "../cni/attachment-locks.ts";
+import { BUILTIN_TYPE, createBuiltinNetwork } from "../cni/builtin/plugin.ts";
 import { CniError, describeCniError } from "../cni/error.ts";
 import { createCni } from "../cni/network.ts";
 import { createPluginBinaries } from "../cni/plugin-binaries.ts";
@@ -9,6 +10,7 @@ import { createResultCache } from "../cni/result-cache.ts";
 import { createClock } from "../host/clock.ts";
 import { createExec } from "../host/exec.ts";
 import { createFiles, FilesError } from "../host/fs/files.ts";
+import { createNetlink } from "../host/netlink/netlink.ts";
 import { isNamespaceMount } from "../host/network-namespace.ts";
 import { EXIT_CODES } from "../host/signals.ts";
 import { type CniSettings, readSettings } from "./cni/settings.ts";
@@ -71,6 +73,9 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
 /** `PATH` and the rest are the plugins' environment, too; a call may take as long as a DHCP server takes to answer. */
 const PLUGIN_TIMEOUT_MS = 120_000;
 
+/** The record of the built-in network. Nothing of it outlives a boot. */
+const BUILTIN_FOLDER = "/run/berth/network";
+
 /** `berth cni`. Returns 2 for wrong arguments, 1 for a failure, 130 if it was interrupted. */
 export async function runCni(args: readonly string[]): Promise<number> {
   const { positionals, flags, afterDashes = [] } = splitPositionals(args, command.flags);
@@ -113,7 +118,8 @@ function createDeps({ binDirs, cacheDir }: CniSettings, signal: AbortSignal): Cn
     onUnreadable: ({ asideName, reason }) =>
       process.stderr.write(`berth cni: a cache file is unreadable and was set aside as ${asideName}: ${reason}\n`),
   });
-  const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map();
+  const builtin = createBuiltinNetwork({ netlink: createNetlink(), folder: BUILTIN_FOLDER });
+  const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map([[BUILTIN_TYPE, builtin]]);
   const callPlugin = createPluginCalls({ binaries, inProcess, clock, onCall: (call) => void calls.push(call) });
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description: `berth cni, pid ${process.pid}` });
   const cni = createCni({ callPlugin, cache, locks });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../../bed/images/images.ts";
 import { type Daemon, startDaemon, waitUntilReady } from "../../upstream/daemon.ts";
 import { ensureMetricsServer } from "../../upstream/metrics-server.ts";
@@ -61,21 +62,21 @@ describe.skipIf(skip !== undefined)("kubectl top", () => {
   }
 });
 
-const container = (name: string, text: string, resources = {}) => ({
-  ...{ name, image: busyboxImage, imagePullPolicy: "IfNotPresent" as const, command: script(text), resources },
+const container = (name: string, text: string, more: Partial<Container> = {}): Container => ({
+  ...{ name, image: busyboxImage, imagePullPolicy: "IfNotPresent", command: [...script(text)] },
+  ...more,
 });
 
-/** A pod with a container that calculates all the time, and one that holds memory. */
+const remember = `kept=$(head -c ${REMEMBERED_MB * MB} /dev/zero | tr '\\0' x); touch /kept; while true; do sleep 1; done`;
+
+/** A pod with a container that calculates all the time, and one that is ready when it holds memory. */
 const busyPod = barePod(
   "busy",
   {},
   {
     containers: [
-      container("calculates", "while true; do :; done", { limits: { cpu: "100m" } }),
-      container(
-        "remembers",
-        `kept=$(head -c ${REMEMBERED_MB * MB} /dev/zero | tr '\\0' x); while true; do sleep 1; done`,
-      ),
+      container("calculates", "while true; do :; done", { resources: { limits: { cpu: "100m" } } }),
+      container("remembers", remember, { readinessProbe: { exec: { command: ["test", "-e", "/kept"] } } }),
     ],
   },
 );

@@ -1,6 +1,9 @@
 import { expect, test } from "bun:test";
-import { allExtendedSuites } from "./extended-suites.ts";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { allExtendedSuites, notPassedYet } from "./extended-suites.ts";
 import { findTests } from "./suites.ts";
+import { rowsIn } from "./test-summary.ts";
 
 test("every extended suite that runs tests has a report, so that its skips are seen", async () => {
   const suites = allExtendedSuites(await findTests("."));
@@ -26,4 +29,13 @@ test("what npm test does with forty pods, the extended run does with a hundred",
 test("the deaths with both sources have more time than a suite of npm test", async () => {
   const deaths = allExtendedSuites(await findTests(".")).find(({ name }) => name === "deaths with both sources");
   expect(deaths).toMatchObject({ env: { DIE_BOTH: "1" }, timeoutMs: 3 * 60 * 60_000 });
+});
+
+test("the last run of each extended suite has passed, except for those on the list", async () => {
+  const document = await readFile(join(import.meta.dirname, "..", "docs", "extended-tests.md"), "utf8");
+  const results = new Map(rowsIn(document).map(({ suite, result }) => [suite, result]));
+  const names = allExtendedSuites(await findTests(".")).map(({ name }) => name);
+  expect([...results.keys()].filter((name) => !names.includes(name))).toEqual([]);
+  const notPassed = names.filter((name) => !/^[1-9]\d* passed$/.test(results.get(name) ?? ""));
+  expect(notPassed).toEqual([...notPassedYet]);
 });

@@ -61,6 +61,13 @@ function readRow(line: string): ExtendedRow {
   return { suite, result, duration, date, commit };
 }
 
+/** The rows of the document, in its order. The result of one: `7 passed`, `2 passed, 1 failed`, or `has not run`. */
+export const rowsIn = (document: string): readonly ExtendedRow[] =>
+  document
+    .split("\n")
+    .filter((line) => line.startsWith("| ") && !line.startsWith("| suite |"))
+    .map(readRow);
+
 type AgeOf = (commit: string) => number | undefined;
 
 function formatRow({ suite, result, duration = "", date = "", commit = "" }: ExtendedRow, ageOf: AgeOf): string {
@@ -83,8 +90,7 @@ export function extendedTestsDocument(
   { commit, now, ageOf }: { readonly commit: string; readonly now: Date; readonly ageOf: AgeOf },
   previous = "",
 ): string {
-  const lines = previous.split("\n").filter((line) => line.startsWith("| "));
-  const known = lines.map(readRow);
+  const known = rowsIn(previous);
   const rows = suites.map((suite): ExtendedRow => {
     const outcome = outcomes.find(({ name }) => name === suite);
     if (outcome !== undefined) return rowOf(outcome, commit, now);

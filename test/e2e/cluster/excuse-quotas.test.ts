@@ -22,6 +22,17 @@ test.each<[string, readonly Verdict[], readonly string[]]>([
     [...verdicts("once", 1, 3), ...verdicts("stays", 6, 0)],
     ["only 1 of 4 pods that end have noted their end"],
   ],
+  ["30 of 100 pods", [...verdicts("once", 30, 30), ...verdicts("stays", 40, 0)], []],
+  [
+    "31 of 100 pods",
+    [...verdicts("once", 31, 31), ...verdicts("stays", 38, 0)],
+    [`31 of 100 pods are excused: ${Array.from({ length: 31 }, () => "once: cut").join("\n")}`],
+  ],
+  [
+    "more than half of those that end, of 100 pods,",
+    [...verdicts("once", 28, 29), ...verdicts("stays", 43, 0)],
+    ["only 28 of 57 pods that end have noted their end"],
+  ],
   ["both of a kind", [...verdicts("poststart", 0, 2), ...verdicts("once", 9, 0)], []],
   [
     "all of a kind",

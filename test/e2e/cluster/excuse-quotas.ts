@@ -1,10 +1,16 @@
 import { notesItsEnd, type Verdict } from "./expected-outcomes.ts";
 import type { Kind } from "./random-workload.ts";
 
-/** Of all pods, this share may be excused. Kills meet two to four of fifteen pods, rarely five. */
-const MOST_EXCUSED = 0.4;
-/** Of the pods that end, at least this share must have noted their own end. Kills meet two to four of nine. */
-const LEAST_NOTED = 1 / 3;
+interface Quotas {
+  /** Of all pods, at most this share may be excused. */
+  readonly mostExcused: number;
+  /** Of the pods that end, at least this share must have noted their own end. */
+  readonly leastNoted: number;
+}
+/** Chance weighs more among few pods: kills meet two to four of fifteen, rarely five, and two to four of nine that end. */
+const OF_FEW: Quotas = { mostExcused: 0.4, leastNoted: 1 / 3 };
+const MANY = 100;
+const OF_MANY: Quotas = { mostExcused: 0.3, leastNoted: 0.5 };
 /**
  * Of each so many pods of a kind, at least one must have reached its outcome. Kills may meet both of two pods;
  * `kindsWithoutOutcome` names those kinds.
@@ -16,10 +22,11 @@ export function exceededQuotas(verdicts: readonly Verdict[]): readonly string[] 
   const excused = verdicts.filter(({ outcome }) => outcome === "excused");
   const ending = verdicts.filter(({ kind }) => notesItsEnd(kind));
   const noted = ending.filter(({ outcome }) => outcome === "reached");
+  const { mostExcused, leastNoted } = verdicts.length < MANY ? OF_FEW : OF_MANY;
   const exceeded: string[] = [];
-  if (excused.length > verdicts.length * MOST_EXCUSED)
+  if (excused.length > verdicts.length * mostExcused)
     exceeded.push(`${excused.length} of ${verdicts.length} pods are excused: ${describe(excused)}`);
-  if (noted.length < ending.length * LEAST_NOTED)
+  if (noted.length < ending.length * leastNoted)
     exceeded.push(`only ${noted.length} of ${ending.length} pods that end have noted their end`);
   for (const [kind, own] of Map.groupBy(verdicts, (verdict) => verdict.kind)) {
     const reached = own.filter(({ outcome }) => outcome === "reached");

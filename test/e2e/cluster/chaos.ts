@@ -43,6 +43,8 @@ describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
     const { interrupted } = readRuntimeCalls(await readFile(cluster.node.containerd.logFile, "utf8"));
     const classes = [...new Set(interrupted.map((call) => call.class))];
     console.log("in flight when containerd was killed:", classes);
+    // The kills are not aimed, so the rare and the short calls may be missed.
+    expect(classes).toEqual(expect.arrayContaining(["sandbox", "start"]));
 
     await expectOutcomes(bed, workload, killed, { calmMs: CALM_MS, holdMs: HOLD_MS });
     await removeWorkload(cluster, workload, 60_000 + count * 500);

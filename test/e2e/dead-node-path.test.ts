@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
-if (hasDeadFileSystems) {
+describe.skipIf(!hasDeadFileSystems)("a server that does not answer", () => {
   let node: TestNode;
   let folder: string;
   let answer: () => void;
@@ -48,4 +48,4 @@ if (hasDeadFileSystems) {
     await node.waitUntilEmpty();
     await pollUntil("the end of the calls", 10_000, async () => (await lookers()).length === 0);
   });
-}
+});

@@ -55,6 +55,20 @@ const NOT_RECORDED = {
   "the node addresses of a cloud provider are used unchanged": ["HostIPsIPFamilyMismatch"],
 } as const;
 
+/** Tests of what is recorded: the files that run the agent, and the rows of the kubelet that it is compared with. */
+const evidence = [
+  ...new Bun.Glob("{agent,test}/**/*.test.ts").scanSync("."),
+  ...new Bun.Glob("test/golden/kubelet-rows/*.json").scanSync("."),
+];
+
+test("each event reason that is recorded is expected by a test, or is in a row of the kubelet", async () => {
+  const paths = evidence.filter((path) => !path.startsWith("test/tidy/"));
+  const texts = (await Promise.all(paths.map((path) => readFile(path, "utf8")))).join("\n");
+  const isExpected = (reason: string) =>
+    new RegExp(`(?<!!== )["(]${reason}["):]|\\b(Normal|Warning) ${reason}\\b`).test(texts);
+  expect(RECORDED.filter((reason) => !isExpected(reason))).toEqual([]);
+});
+
 test("each event reason of the kubelet is in the agent's source, or listed as not recorded", async () => {
   const paths = [...new Bun.Glob("agent/**/*.ts").scanSync(".")].filter((path) => !path.endsWith(".test.ts"));
   const sources = (await Promise.all(paths.map((path) => readFile(path, "utf8")))).join("\n");

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { closeSync, constants, openSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir, readlink } from "node:fs/promises";
 import { execa } from "execa";
+import { readMachine } from "../../../host/machine.ts";
 import type { Event, Lease, Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
 import { builtBinary } from "../../bed/agent.ts";
 import { busyboxImage } from "../../bed/images/images.ts";
@@ -130,7 +131,9 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await restart({});
     await pollUntil("its end", 20_000, async () => (await pressure()) === "KubeletReady");
     await pollUntil("no taint", 20_000, async () => (await taints()) === "");
-    const expectedReasons = ["Starting", "NodeReady", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"];
+    const ofMachine = readMachine().hasCgroupV2 ? [] : ["CgroupV1"];
+    const ofMemory = ["NodeHasInsufficientMemory", "NodeHasSufficientMemory"];
+    const expectedReasons = ["Starting", "NodeReady", ...ofMachine, ...ofMemory];
     // Events are sent in parallel to the status.
     await pollUntil(`the events ${expectedReasons}`, 20_000, async () => {
       const reasons = parseDescribedEvents(await kubectl("describe", "node", "node-a")).map(({ reason }) => reason);

@@ -202,14 +202,19 @@ test("where some runs of the kubelet show no end at the deadline, only the end b
 });
 
 test("accepts that one kubelet run misses a crash loop's second wait and the other shows the next wait", () => {
-  const wait = (seconds: number) => ({
-    "later initContainerStatuses[first].state.waiting.message": `back-off ${seconds}s restarting failed container=first pod=P`,
+  const field = "later initContainerStatuses[first].state.waiting.message";
+  const waitOf = (pod: string) => (seconds: number) => ({
+    [field]: `back-off ${seconds}s restarting failed container=first pod=${pod}`,
   });
+  const wait = waitOf("init-loop_NAMESPACE(UID)");
   const found = (a: Rows, b: Rows, berth: Rows) =>
     compareRuns({ pod: "init-loop", kubelet: joinRuns([a, b]), berth }, knownDifferences).map(({ kind }) => kind);
   expect(found(rows({}), rows(wait(40)), rows(wait(20)))).toEqual(["noise"]);
   expect(found(rows(wait(20)), rows(wait(20)), rows(wait(10)))).toEqual(["difference"]);
   expect(found(rows({}), rows(wait(40)), rows(wait(80)))).toEqual(["difference"]);
+  expect(found(rows({}), rows({}), rows(wait(20)))).toEqual(["deliberate"]);
+  expect(found(rows({}), rows({}), rows(wait(10)))).toEqual(["difference"]);
+  expect(found(rows({}), rows({}), rows(waitOf("init-loop_NAMESPACE(another)")(20)))).toEqual(["difference"]);
 });
 
 test("no entry of the lists matches any value of a side", () => {

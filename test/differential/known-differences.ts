@@ -2,6 +2,7 @@ import { allCases } from "./cases/all.ts";
 import { hasEnded } from "./cases/pod-case.ts";
 import type { KnownDifference, KnownDifferences } from "./compare.ts";
 import {
+  backOffOf,
   crashing,
   fewTimes,
   main,
@@ -170,12 +171,26 @@ const deliberate: readonly KnownDifference[] = [
       reason: showsBackOff,
     },
   ]),
-  {
-    pod: crashing,
-    field: /^(settled|later) \w+Statuses\[\w+\]\.state\.waiting\.(reason|message)$/,
-    berth: /^(CrashLoopBackOff$|back-off [12]0s restarting failed container=)/,
-    reason: showsBackOff,
-  },
+  // The second instance has ended in `settled`, the third one in `later`.
+  ...(
+    [
+      ["settled", 10],
+      ["later", 20],
+    ] as const
+  ).flatMap(([snapshot, seconds]) => [
+    {
+      pod: crashing,
+      field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.state\.waiting\.reason$`),
+      berth: "CrashLoopBackOff",
+      reason: showsBackOff,
+    },
+    {
+      pod: crashing,
+      field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.state\.waiting\.message$`),
+      berth: backOffOf(seconds),
+      reason: showsBackOff,
+    },
+  ]),
   {
     pod: "sidecar-in-back-off-at-the-end",
     field:

@@ -2,6 +2,11 @@ import type { KnownDifference } from "./compare.ts";
 
 export const fewTimes = /^×[1-9]$/;
 export const crashing = /-loop$|-crashes$/;
+/** The message of a container of the pod that waits for so many seconds. */
+export const backOffOf = (seconds: number) =>
+  new RegExp(
+    String.raw`^back-off ${seconds}s restarting failed container=(main|other|side|first) pod=[a-z-]+(NODE)?_NAMESPACE\(UID\)$`,
+  );
 export const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
 export const manifestRemoved =
   "the mirror of a removed static pod shows its final status before it is deleted; the kubelet deletes it at once";
@@ -26,8 +31,8 @@ export const timingDependent: readonly KnownDifference[] = [
     // When the second back-off (20s) is over, the kubelet's message names the next one (40s); a run may be read then.
     pod: crashing,
     field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
-    kubelet: [/^back-off 40s restarting failed container=/, undefined],
-    berth: /^back-off 20s restarting failed container=/,
+    kubelet: [backOffOf(40), undefined],
+    berth: backOffOf(20),
     reason: showsBackOff,
   },
   {
@@ -47,7 +52,7 @@ export const timingDependent: readonly KnownDifference[] = [
   {
     pod: "static-crash-loop",
     field: `gone ${main}.state.waiting.message`,
-    kubelet: [/^back-off 20s restarting failed container=/, undefined],
+    kubelet: [backOffOf(20), undefined],
     reason: manifestRemoved,
   },
   {

@@ -9,6 +9,9 @@ const over = (exitCode: number): ContainerState => ({
 const endOf = (containerID: string): ContainerState => ({
   terminated: { exitCode: 4, reason: "Error", startedAt: "2026-01-01T00:00:02Z", containerID },
 });
+const spanning = (from: string, to: string): ContainerState => ({
+  terminated: { exitCode: 0, startedAt: `2026-01-01T00:00:${from}Z`, finishedAt: `2026-01-01T00:00:${to}Z` },
+});
 const waiting: ContainerState = { waiting: { reason: "CrashLoopBackOff" } };
 
 const container = (more: Partial<ContainerStatus> = {}): ContainerStatus => ({
@@ -48,6 +51,8 @@ const regressions: readonly (readonly [what: string, before: PodStatus, after: P
   ["a: being running", init({}), init({ state: { waiting: { reason: "PodInitializing" } } })],
   ["a: start", only({}), only({ state: { running: { startedAt: "2026-01-01T00:00:02Z" } } })],
   ["b: end", both({ state: over(0) }), both({})],
+  ["a: order of start and end", only({}), only({ state: spanning("05", "03") })],
+  ["a: order of start and end", init({}), init({ restartCount: 1, lastState: spanning("05", "03") })],
   ["b: end", both({ state: over(3) }), both({ state: over(4) })],
   [
     "a: end",
@@ -87,6 +92,7 @@ const allowed: readonly (readonly [what: string, before: PodStatus, after: PodSt
     only({ state: over(3) }),
     only({ restartCount: 1, state: waiting, lastState: endOf("containerd://a-1") }),
   ],
+  ["an end that the runtime has seen before the start", only({}), only({ state: spanning("05", "04") })],
   ["two restarts of which one was missed", only({ state: over(3) }), only({ restartCount: 2, lastState: over(4) })],
   [
     "a pod that becomes unready because its container ended",

@@ -1,5 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ContainerStatus, Pod, PodCondition, PodPhase, PodStatus } from "../proto/kubernetes/gen/types.ts";
+import type {
+  ContainerStateTerminated,
+  ContainerStatus,
+  Pod,
+  PodCondition,
+  PodPhase,
+  PodStatus,
+} from "../proto/kubernetes/gen/types.ts";
 
 /**
  * Returns one sentence for each regression from a pod's earlier status to a later one. Statuses in between may have
@@ -73,6 +80,7 @@ function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, i
   const stillRuns = isSame && running !== undefined && is.state?.running !== undefined;
   return {
     status: is === undefined,
+    "order of start and end": [is?.state?.terminated, is?.lastState?.terminated].some(endsBeforeStart),
     "restart count": is !== undefined && is.restartCount < was.restartCount,
     "container id": isSame && was.containerID !== undefined && is.containerID !== was.containerID,
     "being running": isSame && running !== undefined && is.state?.running === undefined && end === undefined,
@@ -85,6 +93,13 @@ function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, i
     "having started": stillRuns && was.started === true && is.started !== true && !isTerminating,
   };
 }
+
+/** containerd notes a start once it is done, when a short process may have ended already: in the second before. */
+const LATE_START_MS = 1000;
+const endsBeforeStart = (ended: ContainerStateTerminated | undefined): boolean =>
+  ended?.startedAt !== undefined &&
+  ended.finishedAt !== undefined &&
+  Date.parse(ended.startedAt) - Date.parse(ended.finishedAt) > LATE_START_MS;
 
 const isNonEmpty = (state: object | undefined) => state !== undefined && Object.keys(state).length > 0;
 

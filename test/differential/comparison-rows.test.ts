@@ -149,6 +149,31 @@ test.each<[string, string | undefined]>([
   expect(row).toBe(expected);
 });
 
+type Times = readonly [time: string, value?: "True" | "False"];
+const conditionRow = (type: string, before: Times, now: Times, instance = "a") => {
+  const snapshot = (name: string, [time, value = "True"]: Times, container: string) => {
+    const { status, ...rest } = withStatuses([{ containerID: idOf(container) }], at(2));
+    return {
+      name,
+      pod: { ...rest, status: { ...status, conditions: [{ type, status: value, lastTransitionTime: time }] } },
+    };
+  };
+  return toRows([snapshot("settled", before, "a"), snapshot("gone", now, instance)], [], []).get("gone times");
+};
+
+test.each<[string, string | undefined]>([
+  ["in order", conditionRow("Ready", [at(3)], [at(3)])],
+  ["in order", conditionRow("Ready", [at(3)], [at(4), "False"])],
+  ["in order", conditionRow("Ready", [at(3)], [at(5)], "b")],
+  ["in order", conditionRow("PodScheduled", [at(1)], [at(1)])],
+  ["Ready is as before, at another time", conditionRow("Ready", [at(3)], [at(4)])],
+  ["PodScheduled is as before, at another time", conditionRow("PodScheduled", [at(1)], [at(2)], "b")],
+  ["Ready has changed before its last change", conditionRow("Ready", [at(4)], [at(3), "False"])],
+  ["Ready has changed before the pod started", conditionRow("Ready", [at(1)], [at(1)])],
+])("the row of times says of a condition: %s", (expected, row) => {
+  expect(row).toBe(expected);
+});
+
 test("reports whether the containers of a deleted pod have used up their grace period", () => {
   const terminated = { exitCode: 137, finishedAt: "2026-01-01T10:00:03Z" };
   const ended = (deletionTimestamp?: string, deletionGracePeriodSeconds = 2) => {

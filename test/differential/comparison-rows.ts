@@ -124,9 +124,31 @@ function describeTimes({ status }: Pod, before: Pod | undefined): string {
         ? [`${name} has started before its last instance finished`]
         : [],
     ),
+    ...conditionTimes(status, before?.status),
   ];
   return wrong.length === 0 ? "in order" : [...new Set(wrong)].join("; ");
 }
+
+/**
+ * What is wrong with the times of the conditions. The scheduler's may be older than the pod's start; it never changes
+ * again. Others may change and change back between two snapshots, unless no container has changed either.
+ */
+function conditionTimes(status: PodStatus | undefined, before: PodStatus | undefined): readonly string[] {
+  const isQuiet = JSON.stringify(instancesOf(before)) === JSON.stringify(instancesOf(status));
+  return (status?.conditions ?? []).flatMap(({ type, status: value, lastTransitionTime: time }) => {
+    const isScheduled = type === "PodScheduled";
+    const earlier = before?.conditions?.find((each) => each.type === type);
+    const hasMoved = earlier?.status === value && earlier.lastTransitionTime !== time && (isScheduled || isQuiet);
+    return [
+      ...(isBefore(time, earlier?.lastTransitionTime) ? [`${type} has changed before its last change`] : []),
+      ...(hasMoved ? [`${type} is as before, at another time`] : []),
+      ...(!isScheduled && isBefore(time, status?.startTime) ? [`${type} has changed before the pod started`] : []),
+    ];
+  });
+}
+
+const instancesOf = (status: PodStatus | undefined) =>
+  allContainerStatuses(status).map(({ name, containerID, ready, started }) => ({ name, containerID, ready, started }));
 
 /** Compares times of the API, which have whole seconds. A container that never started has a time near 0. */
 const isBefore = (a: string | null | undefined, b: string | null | undefined) =>

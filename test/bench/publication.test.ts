@@ -20,7 +20,7 @@ test("figures of a committed tree and its own program may be published", () => {
 });
 
 test.each([
-  { change: { isQuick: true }, why: "--write needs enough pairs: leave out --quick" },
+  { change: { isQuick: true }, why: "--write needs enough pairs: leave out --effort quick" },
   { change: { changes: " M agent/main.ts\n?? notes\n" }, why: "  M agent/main.ts\n  ?? notes" },
   { change: { version: "berth 0.1.0 (75a5052bdfd6+)" }, why: "but found berth 0.1.0 (75a5052bdfd6+): npm run build" },
   { change: { version: "berth 0.1.0 (0123456789ab)" }, why: "needs the program of the commit 75a5052bdfd6" },

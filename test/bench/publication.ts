@@ -13,7 +13,7 @@ export interface RunToPublish {
 
 /** Why the figures of such a run must not be published; undefined if they may. */
 export function refusalOf({ version, head, changes, isQuick }: RunToPublish): string | undefined {
-  if (isQuick) return "--write needs enough pairs: leave out --quick";
+  if (isQuick) return "--write needs enough pairs: leave out --effort quick";
   const changed = changes.split("\n").filter((line) => line !== "");
   if (changed.length > 0)
     return `--write needs a tree that is committed; these files are not:\n${changed.map((line) => `  ${line}`).join("\n")}`;

@@ -112,6 +112,14 @@ const deliberate: readonly KnownDifference[] = [
     reason: repeatedBySync,
   },
   {
+    // Some of these pods have two in Berth, too.
+    pod: refusedSubPaths,
+    field: /^event (Normal Pulled|Warning Failed)\b/,
+    kubelet: "×2",
+    berth: ["×1", "×3"],
+    reason: "the kubelet repeats the event at its next sync, Berth at its next try",
+  },
+  {
     pod: refusedSubPaths,
     field: /^event Warning Failed\b.*: failed to create subPath directory for volumeMount /,
     kubelet: "×2",

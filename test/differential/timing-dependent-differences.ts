@@ -111,16 +111,6 @@ export const timingDependent: readonly KnownDifference[] = [
     reason: "the server may not listen yet at the first probe, or no longer at the last one",
   },
   {
-    pod: refusedSubPaths,
-    field: /^event (Normal Pulled|Warning Failed)\b/,
-    kubelet: "×2",
-    berth: fewTimes,
-    within: 2,
-    // Every run of the kubelet has two. Berth has one, or one for each try that a busy machine sees.
-    withinAgreed: 2,
-    reason: "the kubelet repeats the event at its next sync, Berth at its next try",
-  },
-  {
     pod: /^(seccomp-missing|group-without-user)$/,
     field: /^event (Normal Pulled|Warning Failed)\b/,
     kubelet: fewTimes,

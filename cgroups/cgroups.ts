@@ -16,7 +16,7 @@ export interface Cgroups {
   /**
    * Writes those limits that differ from what the files hold, so an unchanged cgroup costs reads only. `ENOENT` if it is
    * absent, `ECONTROLLER` if it lacks the controller of a limit: `make` enables it. Huge pages are not limited where the
-   * kernel has no hugetlb controller.
+   * kernel has no hugetlb controller, and CPUs not where it has no cpuset.
    */
   write(name: CgroupName, limits: CgroupLimits, signal?: AbortSignal): Promise<void>;
   /** Whether it exists with the controllers cpu, cpuset, memory, hugetlb and pids, as far as the root of cgroup v2 has them. */

@@ -61,6 +61,12 @@ test("only controllers that the kernel has are enabled, and only those that are 
   expect(await cgroups.exists(["kubepods"])).toBe(true);
 });
 
+test("on a kernel without cpuset and hugetlb, the first write of kubepods has the other limits", async () => {
+  const { cgroups } = start({ controllers: ["cpu", "memory", "pids"] });
+  await cgroups.make(["kubepods"], { cpuWeight: 20, cpus: "0-3", memoryMax: 8192, hugetlbMax: { "2MB": 0 } });
+  expect(await cgroups.read(["kubepods"])).toMatchObject({ cpuWeight: 20, memoryMax: 8192 });
+});
+
 test("a controller that the kernel lacks is named with the file and the value", async () => {
   const { cgroups } = start({ controllers: ["cpu", "cpuset", "pids"] });
   await expect(cgroups.make(pod, { memoryMax: 4096 })).rejects.toMatchObject({

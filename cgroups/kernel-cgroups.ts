@@ -95,8 +95,12 @@ export function createCgroups({ root, cgroupRoot, systemd, sizes, files, clock }
   };
 }
 
-/** A kernel without the hugetlb controller limits no huge pages; it may have them. */
+/** A kernel without the hugetlb controller limits no huge pages, though it may have them; one without cpuset limits no CPUs. */
 function possibleLimits(limits: CgroupLimits, offered: readonly string[]): CgroupLimits {
-  const { hugetlbMax, ...rest } = limits;
-  return hugetlbMax === undefined || offered.includes("hugetlb") ? limits : rest;
+  const { hugetlbMax, cpus, ...rest } = limits;
+  return {
+    ...rest,
+    ...(hugetlbMax !== undefined && offered.includes("hugetlb") && { hugetlbMax }),
+    ...(cpus !== undefined && offered.includes("cpuset") && { cpus }),
+  };
 }

@@ -107,6 +107,21 @@ test("writes to the cgroups of the node happen in the order of the calls, and a 
   expect(own?.names).toEqual(["kubepods"]);
 });
 
+test("a reserved cgroup gets no memory limit below what it uses: the kernel would kill its daemons", async () => {
+  const { cgroups, made } = createFixture([reports(CgroupDriver.CGROUPFS)], "cgroupfs");
+  await settlePromises();
+  const system = ["system.slice"];
+  made[1]?.add(system);
+  made[1]?.useMemory(system, 2 ** 30);
+  const write = cgroups.node.write(
+    { of: "reserved", owner: "system", path: "/system.slice" },
+    { cpuWeight: 30, memoryMax: 2 ** 29 },
+    new AbortController().signal,
+  );
+  await expect(write).rejects.toMatchObject({ name: "CgroupError", code: "EINUSE" });
+  expect(made[1]?.limitsOf(system)).toMatchObject({ cpuWeight: 30, memoryMax: "max" });
+});
+
 test("the cgroup above all pods has the name that the runtime's driver gives it", async () => {
   const rows = [
     [CgroupDriver.SYSTEMD, "/kubepods.slice"],

@@ -14,7 +14,7 @@ import { type Clock, sleepUnlessAborted } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import { kubepods } from "../../proto/cgroup/cgroup-name.ts";
 import type { CgroupDriver } from "../../proto/kubelet/config.ts";
-import { makeWithinUse } from "../act/performers/cgroup-limits.ts";
+import { makeWithinUse, writeWithinUse } from "../act/performers/cgroup-limits.ts";
 import type { Config } from "../config/config.ts";
 import { ifPresent } from "../observed/read-cgroup.ts";
 import type { NodeCgroupAccess } from "./local-node.ts";
@@ -94,7 +94,7 @@ export function createNodeAndPodCgroups(options: CgroupsOptions, signal: AbortSi
           signal.throwIfAborted();
           if (cgroup.of === "own") return await makeWithinUse(pods, cgroup.name, limits, signal);
           const { all, nameOf } = await reserved;
-          await all.write(nameOf(cgroup.path), limits, signal);
+          await writeWithinUse(all, nameOf(cgroup.path), limits, signal);
         }),
     },
   };

@@ -143,9 +143,11 @@ export class FakeCgroups implements Cgroups {
     this.#existing(name).hasControllers = false;
   }
 
-  /** What a cgroup uses; its processes are counted. */
-  setStats(name: CgroupName, stats: Omit<CgroupStats, "pids">): void {
-    this.#existing(name).stats = stats;
+  /** Its processes use this much memory. */
+  useMemory(name: CgroupName, currentBytes: number): void {
+    const found = this.#existing(name);
+    const { memory } = found.stats;
+    if (memory !== undefined) found.stats = { ...found.stats, memory: { ...memory, currentBytes } };
   }
 
   startProcess(name: CgroupName, isStuck = false): FakeProcess {

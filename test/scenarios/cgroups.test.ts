@@ -192,11 +192,11 @@ scenario(
       await harness.setManifests(pod);
       await harness.advance("5s");
       const name = cgroupOf(pod, "Guaranteed");
-      await setUsage(harness, name, 200 * 2 ** 20);
+      harness.cgroups.useMemory(name, 200 * 2 ** 20);
       harness.cgroups.change(name, { memoryMax: "max", cpuWeight: 1 });
       await harness.advance("310s");
       expect(harness.cgroups.limitsOf(name)).toMatchObject({ memoryMax: "max", cpuWeight: 39 });
-      await setUsage(harness, name, 100 * 2 ** 20);
+      harness.cgroups.useMemory(name, 100 * 2 ** 20);
       await harness.advance("400s");
       expect(harness.cgroups.limitsOf(name)).toMatchObject({ memoryMax: 128 * 2 ** 20 });
     },
@@ -207,11 +207,6 @@ scenario(
     );
   },
 );
-
-async function setUsage({ cgroups }: AgentHarness, name: readonly string[], currentBytes: number): Promise<void> {
-  const { memory, ...stats } = await cgroups.stats(name);
-  if (memory !== undefined) cgroups.setStats(name, { ...stats, memory: { ...memory, currentBytes } });
-}
 
 scenario(
   "a pod whose sandbox an earlier agent ran without a cgroup keeps it, and gets a cgroup with its next sandbox",

@@ -524,10 +524,9 @@ test("a static pod is not resized: its manifest with other resources is another 
 });
 
 /** What the pod's cgroup uses, as the kernel counts it. */
-async function setUsage({ cgroups }: AgentHarness, currentBytes: number): Promise<void> {
+function setUsage({ cgroups }: AgentHarness, currentBytes: number): void {
   const name = cgroups.names.find((each) => each.includes("/pod"))?.split("/") ?? [];
-  const { memory, ...stats } = await cgroups.stats(name);
-  if (memory !== undefined) cgroups.setStats(name, { ...stats, memory: { ...memory, currentBytes } });
+  cgroups.useMemory(name, currentBytes);
 }
 
 resizeScenario(
@@ -570,11 +569,11 @@ resizeScenario(
   async (harness) => {
     await harness.apply("web", { containers: app("200m", "128Mi") });
     await harness.advance("5s");
-    await setUsage(harness, 100 * 2 ** 20);
+    setUsage(harness, 100 * 2 ** 20);
     await resize(harness, "web", app("100m", "64Mi"));
     await harness.advance("5s");
     harness.appendLog((await resourcesOf(harness)).filter((line) => line.includes("Resize")));
-    await setUsage(harness, 10 * 2 ** 20);
+    setUsage(harness, 10 * 2 ** 20);
     await harness.advance("30s");
   },
   ({ end, log }) => {

@@ -8,15 +8,34 @@ import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
  * the others are written, and the call rejects with `CgroupError` (`EINUSE`), like one that the kernel refuses.
  */
 export async function makeWithinUse(
-  cgroups: Pick<Cgroups, "make" | "exists" | "stats">,
+  cgroups: Pick<Cgroups, "make" | "stats">,
   name: CgroupName,
   limits: CgroupLimits,
   signal?: AbortSignal,
 ): Promise<void> {
+  await limitWithinUse(cgroups, name, limits, (possible) => cgroups.make(name, possible, signal));
+}
+
+/** As `makeWithinUse`, for a cgroup of another program: one that is absent is not made, and rejects with `ENOENT`. */
+export async function writeWithinUse(
+  cgroups: Pick<Cgroups, "write" | "stats">,
+  name: CgroupName,
+  limits: CgroupLimits,
+  signal?: AbortSignal,
+): Promise<void> {
+  await limitWithinUse(cgroups, name, limits, (possible) => cgroups.write(name, possible, signal));
+}
+
+async function limitWithinUse(
+  cgroups: Pick<Cgroups, "stats">,
+  name: CgroupName,
+  limits: CgroupLimits,
+  write: (possible: CgroupLimits) => Promise<void>,
+): Promise<void> {
   const { memoryMax, ...others } = limits;
   const usedBytes = typeof memoryMax === "number" ? await usedMemory(cgroups, name) : 0;
-  if (typeof memoryMax !== "number" || usedBytes < memoryMax) return await cgroups.make(name, limits, signal);
-  await cgroups.make(name, others, signal);
+  if (typeof memoryMax !== "number" || usedBytes < memoryMax) return await write(limits);
+  await write(others);
   const cgroup = name.join("/");
   throw new CgroupError(
     "EINUSE",
@@ -26,6 +45,12 @@ export async function makeWithinUse(
   );
 }
 
-async function usedMemory(cgroups: Pick<Cgroups, "exists" | "stats">, name: CgroupName): Promise<number> {
-  return (await cgroups.exists(name)) ? ((await cgroups.stats(name)).memory?.currentBytes ?? 0) : 0;
+/** In bytes. A cgroup that lacks other controllers uses memory all the same; one that is absent, or without the memory controller, uses none. */
+async function usedMemory(cgroups: Pick<Cgroups, "stats">, name: CgroupName): Promise<number> {
+  try {
+    return (await cgroups.stats(name)).memory?.currentBytes ?? 0;
+  } catch (error) {
+    if (error instanceof CgroupError && error.code === "ENOENT") return 0;
+    throw error;
+  }
 }

@@ -1,4 +1,4 @@
-import { makeWithinUse } from "../../../agent/act/performers/cgroup-limits.ts";
+import { makeWithinUse, writeWithinUse } from "../../../agent/act/performers/cgroup-limits.ts";
 import { ifPresent } from "../../../agent/observed/read-cgroup.ts";
 import type { NodeCgroupAccess } from "../../../agent/wiring/local-node.ts";
 import type { AwaitedCgroups } from "../../../cgroups/awaited-cgroups.ts";
@@ -38,9 +38,7 @@ export function cgroupSeam(
       driver: Promise.resolve(cgroups.driver),
       read: (cgroup) => ifPresent(() => pods.read(nameOf(cgroup))),
       write: (cgroup, limits) =>
-        inOrder(() =>
-          cgroup.of === "own" ? makeWithinUse(pods, cgroup.name, limits) : pods.write(nameOf(cgroup), limits),
-        ),
+        inOrder(() => (cgroup.of === "own" ? makeWithinUse : writeWithinUse)(pods, nameOf(cgroup), limits)),
     },
   };
 }

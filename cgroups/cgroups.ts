@@ -14,9 +14,10 @@ export interface Cgroups {
   /** Makes the cgroup and the missing ones above it, enables the controllers on the way down, and writes those limits that differ. Idempotent. */
   make(name: CgroupName, limits: CgroupLimits, signal?: AbortSignal): Promise<void>;
   /**
-   * Writes those limits that differ from what the files hold, so an unchanged cgroup costs reads only. `ENOENT` if it is
-   * absent, `ECONTROLLER` if it lacks the controller of a limit: `make` enables it. Huge pages are not limited where the
-   * kernel has no hugetlb controller, and CPUs not where it has no cpuset.
+   * Writes those limits that differ from what the files hold, so an unchanged cgroup costs reads only. The controllers of
+   * limits without a file are enabled in the cgroups above. `ENOENT` if it is absent, `ECONTROLLER` if the kernel lacks the
+   * controller of a limit, `EBUSY` if a process in the cgroup above keeps it from being enabled. Huge pages are not limited
+   * where the kernel has no hugetlb controller, and CPUs not where it has no cpuset.
    */
   write(name: CgroupName, limits: CgroupLimits, signal?: AbortSignal): Promise<void>;
   /** Whether it exists with the controllers cpu, cpuset, memory, hugetlb and pids, as far as the root of cgroup v2 has them. */

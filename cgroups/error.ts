@@ -2,7 +2,7 @@
 export type OwnCgroupCode =
   /** No cgroup can have this name. */
   | "ENAME"
-  /** The cgroup exists without the controller of the file. */
+  /** The kernel lacks the controller of the file, or the file itself. */
   | "ECONTROLLER"
   /** A memory limit is below what the cgroup uses. */
   | "EINUSE"

@@ -4,7 +4,7 @@ import type { CgroupStats } from "../proto/cgroup/stats.ts";
 import type { Cgroups } from "./cgroups.ts";
 import type { PageSizes, ReadFile } from "./controller.ts";
 import type { CgroupFiles } from "./files.ts";
-import { absentCgroup, controllers, differingFiles, differingLimits } from "./limits.ts";
+import { absentCgroup, controllers, differingFiles, differingLimits, missingControllers } from "./limits.ts";
 import { createCgroupLayout } from "./path.ts";
 import { readPressure } from "./psi.ts";
 import { cgroupfsSteps, createSlices } from "./systemd/slices.ts";
@@ -50,6 +50,8 @@ export function createCgroups({ root, cgroupRoot, systemd, sizes, files, clock }
     const changed = differingLimits(files, folder, wanted, sizes);
     if (Object.keys(changed).length === 0) return;
     await steps.write(name, changed, signal);
+    // systemd enables some controllers itself, later than its reply.
+    await tree.enable(layout.folders(name), missingControllers(files, folder, changed, sizes));
     let refused: unknown;
     for (const { file, value } of differingFiles(files, folder, changed, sizes))
       await files.write(`${folder}/${file}`, value).catch((error: unknown) => {

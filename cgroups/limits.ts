@@ -19,16 +19,14 @@ export function differingFiles(
   limits: CgroupLimits,
   sizes: PageSizes,
 ): readonly LimitFile[] {
-  return controllers
-    .flatMap((controller) => controller.limitFiles(limits, sizes))
-    .filter(({ file, value, isOptional = false }) => {
-      const current = files.read(`${folder}/${file}`);
-      if (current === undefined && !isOptional) throw missingFile(files, folder, file, value);
-      return current !== undefined && current !== value;
-    });
+  return limitFiles(limits, sizes).filter(({ file, value, isOptional = false }) => {
+    const current = files.read(`${folder}/${file}`);
+    if (current === undefined && !isOptional) throw missingFile(files, folder, file, value);
+    return current !== undefined && current !== value;
+  });
 }
 
-/** Those limits of which a file differs. */
+/** Those limits of which a file differs, or is missing. */
 export function differingLimits(
   files: Pick<CgroupFiles, "read">,
   folder: string,
@@ -36,8 +34,33 @@ export function differingLimits(
   sizes: PageSizes,
 ): CgroupLimits {
   const isDifferent = ([field, limit]: readonly [string, unknown]) =>
-    differingFiles(files, folder, { [field]: limit }, sizes).length > 0;
+    limitFiles({ [field]: limit }, sizes).some(({ file, value, isOptional = false }) => {
+      const current = files.read(`${folder}/${file}`);
+      return current === undefined ? !isOptional : current !== value;
+    });
   return Object.fromEntries(Object.entries(limits).filter(isDifferent));
+}
+
+/** The controllers of those limits of which the cgroup has no file. */
+export function missingControllers(
+  files: Pick<CgroupFiles, "read">,
+  folder: string,
+  limits: CgroupLimits,
+  sizes: PageSizes,
+): readonly string[] {
+  const missing = limitFiles(limits, sizes).filter(
+    ({ file, isOptional = false }) => !isOptional && files.read(`${folder}/${file}`) === undefined,
+  );
+  return [...new Set(missing.map(({ file }) => controllerOf(file)))];
+}
+
+function limitFiles(limits: CgroupLimits, sizes: PageSizes): readonly LimitFile[] {
+  return controllers.flatMap((controller) => controller.limitFiles(limits, sizes));
+}
+
+/** The kernel names each file after its controller: `memory.max`. */
+function controllerOf(file: string): string {
+  return file.slice(0, file.indexOf("."));
 }
 
 export function absentCgroup(folder: string): CgroupError {
@@ -47,6 +70,6 @@ export function absentCgroup(folder: string): CgroupError {
 function missingFile(files: Pick<CgroupFiles, "read">, folder: string, file: string, value: string): CgroupError {
   if (files.read(`${folder}/cgroup.controllers`) === undefined) return absentCgroup(folder);
   const path = `${folder}/${file}`;
-  const why = `the kernel has no such file, or ${file.split(".")[0]} is not enabled in cgroup.subtree_control of the cgroup above`;
+  const why = `the kernel has no such file, or ${controllerOf(file)} is not enabled in cgroup.subtree_control of the cgroup above`;
   return ownCgroupError("ECONTROLLER", path, value, `cannot write "${value}" to ${path}: ${why}`);
 }

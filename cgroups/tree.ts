@@ -8,6 +8,8 @@ import type { CgroupFiles } from "./files.ts";
 export interface CgroupTree {
   /** Makes the folders, of which each is below the one before it, and enables the controllers in those above the last. */
   make(folders: readonly string[]): Promise<void>;
+  /** Enables those of the controllers that the root has, in the folders above the last one, from the top down. Makes none. */
+  enable(folders: readonly string[], controllers: readonly string[]): Promise<void>;
   exists(folder: string): boolean;
   /** Whether it exists with the controllers that pods need, as far as the root has them. */
   hasControllers(folder: string): boolean;
@@ -64,6 +66,10 @@ export function createCgroupTree(deps: CgroupTreeDeps): CgroupTree {
         if (files.read(`${folder}/cgroup.controllers`) === undefined) await files.makeFolder(folder);
         parent = folder;
       }
+    },
+    async enable(folders, controllers) {
+      const wanted = offered().filter((name) => controllers.includes(name));
+      for (const folder of [root, ...folders.slice(0, -1)]) await enableControllers(folder, wanted);
     },
     exists: (folder) => files.read(`${folder}/cgroup.controllers`) !== undefined,
     hasControllers(folder) {

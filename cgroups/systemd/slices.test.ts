@@ -70,6 +70,15 @@ test("only limits that differ are set, those that systemd has no words for by th
   expect(calls).toEqual([`set ${podSlice}: MemoryMax=4096`]);
 });
 
+test("a service below a slice without controllers gets those of its limits, and no others", async () => {
+  for (const folder of ["system.slice", "system.slice/berth.service"]) await tree.files.makeFolder(`${root}/${folder}`);
+  await cgroups.write(["system", "berth.service"], { cpuWeight: 20, cpus: "0-3" });
+  expect(calls).toEqual(["set berth.service: CPUWeight=20 AllowedCPUs=0-3"]);
+  const service = `${root}/system.slice/berth.service`;
+  expect(tree.files.read(`${service}/cpu.weight`)).toBe("20");
+  expect(tree.files.read(`${service}/cgroup.controllers`)).toBe("cpu cpuset");
+});
+
 test("a slice that systemd has without its folder gets all limits, also those that a new folder has anyway", async () => {
   await cgroups.make(pod, { memoryMax: 8192 });
   await tree.files.removeFolder(podFolder());

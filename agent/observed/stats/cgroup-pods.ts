@@ -38,17 +38,25 @@ const MAX_DESCRIPTORS = 10_000;
 const QOS_FOLDER = /(^|-)(burstable|besteffort)(\.slice)?$/;
 const POD_FOLDER = /(^|-)pod[^/]+$/;
 
+export interface CgroupPods {
+  readonly above: readonly CgroupReading[];
+  readonly pods: readonly PodReading[];
+  /** Whether the runtime has listed a pod, when it was asked last, that is none of these. It may have ended since. */
+  readonly hasOthers: boolean;
+}
+
 /**
- * Reads the pods and their containers from their cgroups: what runs has one, and its name ends with the id of the
- * container. Rejects with `CriError` if a container is unknown and the runtime cannot say what it is, or where the pods are.
+ * Reads the pods and their containers from their cgroups: the name of each container's ends with its id. Rejects with `CriError` if a container is unknown and the runtime cannot say what it is, or where the pods are.
  */
 export async function readCgroupPods(
   deps: CgroupPodsDeps,
   detail: UsageDetail,
   rates: CpuRatePass,
-): Promise<{ readonly above: readonly CgroupReading[]; readonly pods: readonly PodReading[] }> {
+): Promise<CgroupPods> {
   const { above, pods } = podFolders(deps.cgroups, await deps.podsPath());
-  const known = await deps.index.byId(pods.flatMap(({ containers }) => [...containers.keys()]));
+  // A runtime with another driver starts containers elsewhere: then nothing is in a pod's folder.
+  const ids = pods.flatMap(({ path, containers }) => (containers.size === 0 ? [path] : [...containers.keys()]));
+  const known = await deps.index.byId(ids);
   const read = createReader(deps, detail, rates);
   const sandboxes = pods.flatMap(({ containers }) => [...containers.keys()].filter((id) => known.get(id)?.isSandbox));
   const images = detail === "all" ? await deps.processes.of(sandboxes) : undefined;
@@ -68,7 +76,11 @@ export async function readCgroupPods(
     // The files of the kernel are read synchronously: other work of the agent runs between two pods.
     await setImmediate();
   }
-  return { above: aboveReadings, pods: podReadings };
+  const uids = new Set(podReadings.map(({ uid }) => uid));
+  const hasOthers = [...known.values()].some(
+    ({ isSandbox, pod }) => isSandbox && pod.name !== "" && !uids.has(pod.uid),
+  );
+  return { above: aboveReadings, pods: podReadings, hasOthers };
 }
 
 function podFolders(cgroups: CgroupUsageReader, root: string): PodFolders {

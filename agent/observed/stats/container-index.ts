@@ -34,7 +34,7 @@ export interface ContainerIndex {
   /**
    * Containers and sandboxes by their ids, also of some that have ended. The runtime is asked only if one of `ids` is new:
    * a cgroup has the id of its container in its name, and what it is does not change. An id that is none of what runs
-   * counts as new again after ten seconds. Rejects with `CriError`.
+   * counts as new again after ten seconds. The first call asks in any case. Rejects with `CriError`.
    */
   byId(ids: readonly string[]): Promise<ReadonlyMap<string, IndexedContainer & { readonly isSandbox: boolean }>>;
 }
@@ -50,11 +50,21 @@ export function createContainerIndex(
   clock: Pick<Clock, "monotonicMs">,
 ): ContainerIndex {
   const imageNames = createImageNames(runtime, RUNTIME_DEADLINE_MS);
-  let known: ReadonlyMap<string, IndexedContainer & { readonly isSandbox: boolean }> = new Map();
+  let known: ReadonlyMap<string, IndexedContainer & { readonly isSandbox: boolean }> | undefined;
   /** When the runtime was asked for the ids that are none of what runs. */
   let unknownAtMs: ReadonlyMap<string, number> = new Map();
 
   async function list(): Promise<RunningContainers> {
+    const running = await listRunning();
+    const all = [
+      ...running.sandboxes.map((each) => ({ ...each, isSandbox: true })),
+      ...running.containers.map((each) => ({ ...each, isSandbox: false })),
+    ];
+    known = new Map(all.map((each) => [each.id, each]));
+    return running;
+  }
+
+  async function listRunning(): Promise<RunningContainers> {
     const options = { deadlineMs: RUNTIME_DEADLINE_MS };
     const [sandboxes, containers] = await Promise.all([
       runtime.listPodSandbox({}, options),
@@ -88,17 +98,12 @@ export function createContainerIndex(
     async byId(ids) {
       const nowMs = clock.monotonicMs();
       const isNew = (id: string) =>
-        !known.has(id) && nowMs - (unknownAtMs.get(id) ?? Number.NEGATIVE_INFINITY) >= UNKNOWN_MS;
-      if (ids.some(isNew)) {
-        const { sandboxes, containers } = await list();
-        const all = [
-          ...sandboxes.map((each) => ({ ...each, isSandbox: true })),
-          ...containers.map((each) => ({ ...each, isSandbox: false })),
-        ];
-        known = new Map(all.map((each) => [each.id, each]));
-        unknownAtMs = new Map(ids.filter((id) => !known.has(id)).map((id) => [id, nowMs]));
+        known?.has(id) !== true && nowMs - (unknownAtMs.get(id) ?? Number.NEGATIVE_INFINITY) >= UNKNOWN_MS;
+      if (known === undefined || ids.some(isNew)) {
+        await list();
+        unknownAtMs = new Map(ids.filter((id) => known?.has(id) !== true).map((id) => [id, nowMs]));
       }
-      return known;
+      return known ?? new Map();
     },
   };
 }

@@ -22,10 +22,10 @@ export interface RuntimePodsDeps {
   readonly log: Log;
 }
 
-/** Reads the pods as the runtime sees them, where they have no cgroups of their own. */
+/** Reads the pods that have no cgroups of their own, as the runtime sees them. */
 export interface RuntimePods {
-  /** Rejects with `CriError` if the runtime cannot list its containers and their stats. */
-  read(detail: UsageDetail, rates: CpuRatePass): Promise<readonly PodReading[]>;
+  /** All but those with these uids. Rejects with `CriError` if the runtime cannot list its containers and their stats. */
+  read(detail: UsageDetail, rates: CpuRatePass, without?: ReadonlySet<string>): Promise<readonly PodReading[]>;
 }
 
 export function createRuntimePods({ runtime, processes, index, proc, clock, log }: RuntimePodsDeps): RuntimePods {
@@ -52,31 +52,30 @@ export function createRuntimePods({ runtime, processes, index, proc, clock, log 
   }
 
   return {
-    async read(detail, rates) {
-      const [{ sandboxes, containers }, stats, ofSandboxes] = await Promise.all([
+    async read(detail, rates, without = new Set()) {
+      const [{ sandboxes: all, containers }, stats, ofSandboxes] = await Promise.all([
         index.list(),
         runtime.listContainerStats({}, options),
         sandboxStats(),
       ]);
+      const sandboxes = all.filter(({ pod }) => pod.name !== "" && !without.has(pod.uid));
       const running = includesNetwork(detail) ? await processes.of(sandboxes.map(({ id }) => id)) : undefined;
       const statsById = new Map(stats.map((each) => [each.attributes?.id ?? "", each]));
       const nowMs = clock.now();
-      return sandboxes
-        .filter(({ pod }) => pod.name !== "")
-        .map(({ id, pod, createdAtMs }): PodReading => {
-          const own = containers.filter(({ sandboxId }) => sandboxId === id);
-          const readings = own.flatMap((container) => containerReading(container, statsById.get(container.id)));
-          const usage = ofSandboxes.get(id) ?? sumOfUsages(readings.flatMap((each) => each.usage ?? []));
-          const { pid, image = "" } = running?.get(id) ?? {};
-          return {
-            ...pod,
-            startedAtMs: createdAtMs,
-            usage: usage && rates.withRate(id, { ...usage, startedAtMs: createdAtMs }),
-            sandbox: { id, image, createdAtMs },
-            containers: readings,
-            interfaces: pid === undefined ? undefined : proc.interfaces(pid),
-          };
-        });
+      return sandboxes.map(({ id, pod, createdAtMs }): PodReading => {
+        const own = containers.filter(({ sandboxId }) => sandboxId === id);
+        const readings = own.flatMap((container) => containerReading(container, statsById.get(container.id)));
+        const usage = ofSandboxes.get(id) ?? sumOfUsages(readings.flatMap((each) => each.usage ?? []));
+        const { pid, image = "" } = running?.get(id) ?? {};
+        return {
+          ...pod,
+          startedAtMs: createdAtMs,
+          usage: usage && rates.withRate(id, { ...usage, startedAtMs: createdAtMs }),
+          sandbox: { id, image, createdAtMs },
+          containers: readings,
+          interfaces: pid === undefined ? undefined : proc.interfaces(pid),
+        };
+      });
 
       function containerReading(
         { id, name, image, createdAtMs }: IndexedContainer,

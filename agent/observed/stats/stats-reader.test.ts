@@ -120,9 +120,16 @@ const runtimeWithPlainIds = {
   imageStatus: async (...input: Parameters<FakeRuntime["imageStatus"]>) => await runtime.imageStatus(...input),
   podSandboxProcess: (id: SandboxId) => runtime.podSandboxProcess(withHyphen(id) as SandboxId),
   listContainers: async (...input: Parameters<FakeRuntime["listContainers"]>) =>
-    (await runtime.listContainers(...input)).map((each) => ({ ...each, id: withoutHyphen(each.id) })),
+    (await runtime.listContainers(...input)).map(({ id, podSandboxId, ...each }) => ({
+      ...{ ...each, id: withoutHyphen(id), podSandboxId: withoutHyphen(podSandboxId) },
+    })),
   listContainerStats: async (...input: Parameters<FakeRuntime["listContainerStats"]>) =>
     (await runtime.listContainerStats(...input)).map(({ attributes, ...each }) => ({
+      ...each,
+      attributes: attributes && { ...attributes, id: withoutHyphen(attributes.id) },
+    })),
+  listPodSandboxStats: async (...input: Parameters<FakeRuntime["listPodSandboxStats"]>) =>
+    (await runtime.listPodSandboxStats(...input)).map(({ attributes, ...each }) => ({
       ...each,
       attributes: attributes && { ...attributes, id: withoutHyphen(attributes.id) },
     })),
@@ -143,15 +150,16 @@ const proc: ProcStats = {
 
 function createReader(overrides: Partial<StatsReaderDeps> = {}) {
   const log = new FakeLog();
-  const shared = { processes: createSandboxProcesses(runtimeWithPlainIds), proc, clock, log };
+  const index = createContainerIndex(runtimeWithPlainIds, clock);
+  const shared = { index, processes: createSandboxProcesses(runtimeWithPlainIds), proc, clock, log };
   const files = createFiles("/");
   const disks = createDiskUsages({
     runtime: { ...runtimeWithPlainIds, imageFsInfo: (options) => runtime.imageFsInfo(options) },
     ...{ files, rootDir: folder, podLogsDir: join(folder, "logs"), usageOfFile, usageOfFiles, clock, log },
   });
   return createStatsReader({
-    cgroupPods: { ...shared, index: createContainerIndex(runtimeWithPlainIds, clock), podsPath: async () => SLICE },
-    runtimePods: createRuntimePods({ ...shared, index: createContainerIndex(runtime, clock), runtime }),
+    cgroupPods: { ...shared, podsPath: async () => SLICE },
+    runtimePods: createRuntimePods({ ...shared, runtime: runtimeWithPlainIds }),
     cgroups: withoutUnreadable(createCgroupUsageReader(join(folder, "cgroup"), createCgroupFiles()), log),
     disks,
     volumes: async () => new Map(),
@@ -309,6 +317,44 @@ describe("pods with cgroups of their own", () => {
     expect(new Set(limits)).toEqual(new Set([10_000, 1_000]));
   });
 
+  test("stand beside pods without them, which an earlier agent has left", async () => {
+    const [web, old] = [await runPod("web"), await runPod("old", false)];
+    const reader = createReader();
+    for (const detail of ["resources", "summary", "all"] as const)
+      expect((await reader.read(detail)).pods).toMatchObject([
+        {
+          name: "old",
+          usage: { cpu: { usageNs: 1e6 } },
+          containers: [{ name: "main", id: withoutHyphen(old.container) }],
+        },
+        { name: "web", cgroup: web.path, containers: [{ name: "main" }] },
+      ]);
+    runtime.goDown();
+    expect((await reader.read("resources")).pods).toMatchObject([{ name: "web" }]);
+  });
+
+  test("are empty where the runtime has another driver: it says what the pods use", async () => {
+    const reader = createReader();
+    expect((await reader.read("resources")).pods).toEqual([]);
+    const { path } = await runPod("elsewhere", false);
+    await makeCgroup(path);
+    expect((await reader.read("resources")).pods).toMatchObject([
+      { name: "elsewhere", usage: { cpu: { usageNs: 1e6 } } },
+    ]);
+  });
+
+  test("cost no calls of the runtime once the pods without them have ended", async () => {
+    const { sandbox } = await runPod("old", false);
+    await runPod("web");
+    const reader = createReader();
+    expect((await reader.read("resources")).pods).toHaveLength(2);
+    await runtime.stopPodSandbox(sandbox);
+    expect((await reader.read("resources")).pods).toHaveLength(1);
+    const calls = runtime.calls.length;
+    await reader.read("resources");
+    expect(runtime.calls).toHaveLength(calls);
+  });
+
   test("vanish while they are read", async () => {
     const [web, gone] = [await runPod("web"), await runPod("gone")];
     const reader = createReader();
@@ -316,6 +362,7 @@ describe("pods with cgroups of their own", () => {
     await rm(join(folder, "cgroup", scope(gone.path, gone.container)), { recursive: true });
     expect((await reader.read("summary")).pods.find(({ name }) => name === "gone")?.containers).toEqual([]);
     await rm(join(folder, "cgroup", gone.path), { recursive: true });
+    await runtime.stopPodSandbox(gone.sandbox);
     expect((await reader.read("summary")).pods.map(({ cgroup }) => cgroup)).toEqual([web.path]);
   });
 
@@ -392,8 +439,8 @@ describe("pods without cgroups of their own", () => {
       {
         name: "web",
         usage: { cpu: { usageNs: 1e6 }, memory: { workingSetBytes: 1_048_576 } },
-        sandbox: { id: sandbox },
-        containers: [{ id: container, name: "main" }],
+        sandbox: { id: withoutHyphen(sandbox) },
+        containers: [{ id: withoutHyphen(container), name: "main" }],
         interfaces: [{ name: "eth0" }],
       },
     ]);

@@ -1,4 +1,5 @@
 import type { CgroupUsageReader, UsageDetail } from "../../../cgroups/usage.ts";
+import { CriError } from "../../../cri/error.ts";
 import { settledWithin } from "../../../host/async/settled-within.ts";
 import { type Clock, sleep } from "../../../host/clock.ts";
 import type { Proc } from "../../../host/proc.ts";
@@ -97,6 +98,10 @@ const byName = (a: PodReading, b: PodReading) =>
   a.namespace === b.namespace ? compare(a.name, b.name) : compare(a.namespace, b.namespace);
 const compare = (a: string, b: string) => (a < b ? -1 : Number(a > b));
 
+/**
+ * Pods have cgroups of their own, but those of an earlier agent without `cgroupsPerQOS`, and those of a runtime with another
+ * cgroup driver: these are read from the runtime.
+ */
 async function readPods(
   { cgroupPods, cgroups, runtimePods }: StatsReaderDeps,
   detail: UsageDetail,
@@ -104,7 +109,16 @@ async function readPods(
 ): Promise<{ readonly above: readonly CgroupReading[]; readonly pods: readonly PodReading[] }> {
   if (cgroupPods === undefined || cgroups === undefined)
     return { above: [], pods: await runtimePods.read(detail, pass) };
-  return await readCgroupPods({ ...cgroupPods, cgroups }, detail, pass);
+  const { above, pods, hasOthers } = await readCgroupPods({ ...cgroupPods, cgroups }, detail, pass);
+  if (!hasOthers) return { above, pods };
+  try {
+    const others = await runtimePods.read(detail, pass, new Set(pods.map(({ uid }) => uid)));
+    return { above, pods: [...pods, ...others] };
+  } catch (error) {
+    // While the runtime is away, the page has the pods that do not need it.
+    if (!(error instanceof CriError)) throw error;
+    return { above, pods };
+  }
 }
 
 function readNode(

@@ -37,7 +37,10 @@ function startLoop(rules: readonly NodeRule[] = [], act: NodeLoopPorts["act"] = 
   const changes = createEventSource();
   const subscribe: NodeLoopPods["subscribe"] = ({ onPodUpdated }) => changes.subscribe(onPodUpdated);
   const desired = { all: () => pods, areAllSourcesReady: () => true, subscribe, requestTermination };
-  const ended = loop.run({ desired, act }, stop.signal);
+  const ended = loop.run(
+    { desired, act, recordEvent: ({ reason }) => void calls.push(`event ${reason}`) },
+    stop.signal,
+  );
   return {
     clock,
     log,
@@ -197,4 +200,12 @@ test("the loop ends when its actions have ended", async () => {
   await settlePromises();
   await end();
   expect(aborted).toEqual([true]);
+});
+
+test("the events of a decision are recorded", async () => {
+  const event = { type: "Normal", reason: "NodeAllocatableEnforced", message: "Updated" } as const;
+  const { calls, end } = startLoop([{ name: "a", decide: () => ({ events: [event] }) }]);
+  await settlePromises();
+  expect(calls).toEqual(["event NodeAllocatableEnforced"]);
+  await end();
 });

@@ -2,6 +2,7 @@ import { createAutoResetEvent } from "../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
+import type { PodEvent } from "../decide/events/pod-event.ts";
 import {
   decideNode,
   emptyNodeMemory,
@@ -34,6 +35,8 @@ export interface NodeLoopPorts {
   readonly desired: NodeLoopPods;
   /** Performs one action: one outside call. The signal aborts it. */
   readonly act: (action: NodeAction, signal: AbortSignal) => Promise<void>;
+  /** Records an event of the Node object; without a cluster there is none. */
+  readonly recordEvent: (event: PodEvent) => void;
 }
 
 /** The desired pods, as far as the node's loop needs them. */
@@ -68,16 +71,17 @@ export function createNodeLoop({ clock, log, settings, rules, observed, onStatus
   const underWay = new Set<Promise<void>>();
 
   /** Returns when to decide again. */
-  function decide({ desired, act }: NodeLoopPorts, signal: AbortSignal): number {
+  function decide({ desired, act, recordEvent }: NodeLoopPorts, signal: AbortSignal): number {
     const { pressure: before } = memory.status;
     const pods = desired.all();
     const areSourcesReady = desired.areAllSourcesReady();
     const input = { pods, areSourcesReady, observed: observed(), memory, settings, rules, now: clock.now() };
-    const { status, terminationRequests, actions, memory: after, lookAgainAt } = decideNode(input);
+    const { status, terminationRequests, actions, events, memory: after, lookAgainAt } = decideNode(input);
     memory = after;
     if (logPressure(log, before, status)) onStatusChanged();
     // A request takes effect at once; only its checkpoint is written in the background.
     for (const { uid, ...request } of terminationRequests) void desired.requestTermination(uid, request);
+    for (const event of events) recordEvent(event);
     for (const action of actions) start(action, act, signal);
     return lookAgainAt;
   }

@@ -117,7 +117,7 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
       const actDeps = { runtime, onImagesChanged, cgroups, onCgroupsChanged, recordEvent };
       const act: NodeLoopPorts["act"] = (action, signal) => performNodeAction(actDeps, action, signal);
       sourcesReady.subscribe(loop.wake);
-      const decided = loop.run({ desired, act }, signal);
+      const decided = loop.run({ desired, act, recordEvent }, signal);
       firstDecision.resolve();
       await Promise.all([observer.run(signal), nodeCgroups?.run(signal), decided]);
     },

@@ -1,8 +1,7 @@
 import type { Runtime } from "../../../cri/runtime.ts";
-import { kubepods } from "../../../proto/cgroup/cgroup-name.ts";
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
-import { normal, type PodEvent, warning } from "../../decide/events/pod-event.ts";
-import { type NodeCgroup, nodeCgroupKey } from "../../decide/node/cgroup-rule.ts";
+import type { PodEvent } from "../../decide/events/pod-event.ts";
+import { enforcementFailedEvents, type NodeCgroup } from "../../decide/node/cgroup-rule.ts";
 import type { NodeAction } from "../../decide/node/node-action.ts";
 
 /** What the node's actions call, and what they have to report. */
@@ -48,40 +47,15 @@ const performers: { readonly [K in NodeAction["kind"]]: NodePerformer<Extract<No
         await cgroups.write(cgroup, limits, signal);
       } catch (error) {
         if (signal.aborted) throw error;
-        for (const event of failureEvents(cgroup, error as Error)) recordEvent(event);
+        for (const event of enforcementFailedEvents(cgroup, (error as Error).message)) recordEvent(event);
         throw error;
       } finally {
         // A call that fails may have written some of the files.
         onCgroupsChanged();
       }
-      for (const event of successEvents(cgroup)) recordEvent(event);
     },
   },
 };
-
-/*
- * Events of kubepods and of the reserved cgroups, with the texts of the kubelet (1.36). It has none of the QoS classes.
- * Rule: its enforceNodeAllocatableCgroups.
- */
-
-function successEvents(cgroup: NodeCgroup): readonly PodEvent[] {
-  const enforced = (message: string) => [normal("NodeAllocatableEnforced", message)];
-  if (cgroup.of === "reserved") return enforced(`Updated limits on ${cgroup.owner} reserved cgroup ${cgroup.path}`);
-  return isKubepods(cgroup) ? enforced("Updated Node Allocatable limit across pods") : [];
-}
-
-function failureEvents(cgroup: NodeCgroup, { message }: Error): readonly PodEvent[] {
-  const failed = (what: string) => [warning("FailedNodeAllocatableEnforcement", `Failed to ${what}: ${message}`)];
-  if (cgroup.of === "reserved") {
-    const owner = cgroup.owner === "system" ? "System" : "Kube";
-    return failed(`enforce ${owner} Reserved Cgroup Limits on ${JSON.stringify(cgroup.path)}`);
-  }
-  return isKubepods(cgroup) ? failed(`update Node Allocatable Limits ${JSON.stringify(cgroup.name)}`) : [];
-}
-
-function isKubepods(cgroup: NodeCgroup): boolean {
-  return nodeCgroupKey(cgroup) === nodeCgroupKey({ of: "own", name: kubepods });
-}
 
 /** Performs an action of the node. Rejects with `CriError`, also if the signal aborts it. */
 export function performNodeAction(deps: NodeActDeps, action: NodeAction, signal: AbortSignal): Promise<void> {

@@ -46,13 +46,14 @@ function createRun(cgroups: Record<string, CgroupLimits> = {}) {
   return (more: Partial<NodeRuleInput> = {}): string => {
     const decision = cgroupRule.decide(input(cgroups, more), memory);
     memory = decision.memory ?? memory;
-    const { actions = [], lookAgainAt } = decision;
+    const { actions = [], events = [], lookAgainAt } = decision;
     for (const action of actions as readonly Extract<NodeAction, { kind: "writeCgroup" }>[]) {
       const key = nodeCgroupKey(action.cgroup);
       cgroups[key] = { ...cgroups[key], ...action.limits };
     }
     const again = lookAgainAt === undefined ? [] : [`look again at ${lookAgainAt}`];
-    return `\n${[...actions.map(describeNodeAction), ...again].join("\n") || "-"}\n`;
+    const recorded = events.map(({ reason, message }) => `${reason}: ${message}`);
+    return `\n${[...actions.map(describeNodeAction), ...recorded, ...again].join("\n") || "-"}\n`;
   };
 }
 
@@ -69,6 +70,8 @@ test("the cgroups that are missing are made with their limits, once", () => {
     write cpu.weight 1, hugetlb.2MB.max 4611686018427388000 to cgroup kubepods/besteffort: it does not exist
     "
   `);
+  const enforced = "NodeAllocatableEnforced: Updated Node Allocatable limit across pods";
+  expect(run({ now: 1 })).toBe(`\n${enforced}\n`);
   expect(run({ now: 60_000 })).toBe("\n-\n");
 });
 
@@ -96,6 +99,7 @@ test("the weight of Burstable pods follows their requests, at most once a second
   run();
   expect(run({ now: 500, pods: [pod("a", half)] })).toMatchInlineSnapshot(`
     "
+    NodeAllocatableEnforced: Updated Node Allocatable limit across pods
     look again at 1000
     "
   `);
@@ -121,7 +125,7 @@ test("an agent that starts leaves the weight of Burstable pods until it knows th
     "write hugetlb.2MB.max 4611686018427388000 to cgroup kubepods/burstable: it has hugetlb.2MB.max 0",
   );
   const awaited = pod("a", half, { admission: { kind: "awaited" } });
-  expect(run({ now: 1_000, pods: [awaited] })).toBe("\n-\n");
+  expect(run({ now: 1_000, pods: [awaited] })).not.toContain("write");
   const all = [pod("b", { requests: { cpu: "2" } }), awaited];
   expect(run({ now: 2_000, pods: all })).toContain(
     "write cpu.weight 79 to cgroup kubepods/burstable: it has cpu.weight 39",
@@ -143,6 +147,33 @@ test("a limit that another program has changed is written again, with what was f
     write cpu.weight 1, hugetlb.2MB.max 4611686018427388000 to cgroup kubepods/besteffort: it does not exist
     "
   `);
+});
+
+test("each start of the agent has one event of each enforced cgroup, also if nothing is to be written or pods is not enforced", () => {
+  const cgroups = { "/system.slice": { cpuWeight: 100 } };
+  const reserved: Partial<NodeRuleInput> = {
+    settings: {
+      ...settings,
+      systemReserved: { cpu: "1" },
+      enforceNodeAllocatable: ["system-reserved-compressible"],
+      reservedCgroupPaths: { system: "/system.slice", kube: "" },
+    },
+  };
+  createRun(cgroups)(reserved);
+  const restarted = createRun(cgroups);
+  expect(restarted(reserved)).toMatchInlineSnapshot(`
+    "
+    NodeAllocatableEnforced: Updated Node Allocatable limit across pods
+    NodeAllocatableEnforced: Updated limits on system reserved cgroup /system.slice
+    "
+  `);
+  cgroups["/system.slice"] = { cpuWeight: 100 };
+  expect(restarted({ ...reserved, now: 60_000 })).toMatchInlineSnapshot(`
+    "
+    write cpu.weight 39 to cgroup /system.slice: it has cpu.weight 100
+    "
+  `);
+  expect(restarted({ ...reserved, now: 120_000 })).toBe("\n-\n");
 });
 
 test("without cgroupsPerQOS there are no cgroups to observe", () => {

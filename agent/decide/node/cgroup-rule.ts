@@ -4,6 +4,7 @@ import { countsOnNode } from "../admission/node-usage.ts";
 import { describeLimits, missingLimits } from "../cgroups/limit-differences.ts";
 import { kubepodsLimits, type NodeCgroupInput, type ReservedCgroup, reservedCgroups } from "../cgroups/node-cgroups.ts";
 import { qosCgroupLimits, qosRequestsOf } from "../cgroups/qos-cgroups.ts";
+import { normal, type PodEvent, warning } from "../events/pod-event.ts";
 import { withAllocated } from "../resize/allocation.ts";
 import type { NodeRule, NodeRuleInput } from "./node.ts";
 import type { NodeAction } from "./node-action.ts";
@@ -23,10 +24,12 @@ interface CgroupTarget {
   readonly limits: CgroupLimits;
 }
 
-/** What the rule remembers: the limits that it requested last, and when these changed. */
 interface CgroupRuleMemory {
+  /** The limits that the rule requested last, and when these changed. */
   readonly targets: readonly CgroupTarget[];
   readonly changedAt: number;
+  /** The keys of the cgroups whose enforcement has its event. */
+  readonly enforced: readonly string[];
 }
 
 /** A hundred pods that start at once change the weight of their class a hundred times. */
@@ -34,12 +37,13 @@ const MIN_CHANGE_INTERVAL_MS = 1_000;
 
 /**
  * Keeps the limits of the cgroups above those of pods: of kubepods, of the QoS classes, and of enforced reservations. The
- * weights of the classes follow the pods. A limit that another program has changed is written again. Rule: the kubelet's
+ * weights of the classes follow the pods. A limit that another program has changed is written again. When kubepods and the
+ * reserved cgroups have their limits for the first time since the agent started, an event says so. Rule: the kubelet's
  * qosContainerManager.UpdateCgroups and enforceNodeAllocatableCgroups.
  */
 export const cgroupRule: NodeRule<CgroupRuleMemory> = {
   name: "cgroups",
-  emptyMemory: { targets: [], changedAt: Number.NEGATIVE_INFINITY },
+  emptyMemory: { targets: [], changedAt: Number.NEGATIVE_INFINITY, enforced: [] },
   decide(input, memory) {
     const { observed, now } = input;
     if (observed.cgroups === undefined) return {};
@@ -47,15 +51,45 @@ export const cgroupRule: NodeRule<CgroupRuleMemory> = {
     const isChanged = JSON.stringify(wanted) !== JSON.stringify(memory.targets);
     const dueAt = memory.changedAt + MIN_CHANGE_INTERVAL_MS;
     const isTooSoon = isChanged && now < dueAt;
-    const targets = isChanged && !isTooSoon ? wanted : memory.targets;
+    const next = isChanged && !isTooSoon ? { ...memory, targets: wanted, changedAt: now } : memory;
     const { cgroups } = observed;
+    const writes = next.targets.map((target) => writeOf(target, cgroups.get(nodeCgroupKey(target.cgroup))));
+    const enforced = next.targets.filter(
+      ({ cgroup }, index) => writes[index] === undefined && !next.enforced.includes(nodeCgroupKey(cgroup)),
+    );
     return {
-      actions: targets.flatMap((target) => writeOf(target, cgroups.get(nodeCgroupKey(target.cgroup))) ?? []),
-      ...(isChanged && !isTooSoon && { memory: { targets, changedAt: now } }),
+      actions: writes.filter((action) => action !== undefined),
+      events: enforced.flatMap(({ cgroup }) => enforcedEvents(cgroup)),
+      memory: { ...next, enforced: [...next.enforced, ...enforced.map(({ cgroup }) => nodeCgroupKey(cgroup))] },
       ...(isTooSoon && { lookAgainAt: dueAt }),
     };
   },
 };
+
+/*
+ * Events of kubepods and of the reserved cgroups, with the texts of the kubelet (1.36). It has none of the QoS classes, and
+ * those of kubepods also while `pods` is not enforced. Rule: its enforceNodeAllocatableCgroups.
+ */
+
+function enforcedEvents(cgroup: NodeCgroup): readonly PodEvent[] {
+  const enforced = (message: string) => [normal("NodeAllocatableEnforced", message)];
+  if (cgroup.of === "reserved") return enforced(`Updated limits on ${cgroup.owner} reserved cgroup ${cgroup.path}`);
+  return isKubepods(cgroup) ? enforced("Updated Node Allocatable limit across pods") : [];
+}
+
+/** The events of a write that has failed with this message. */
+export function enforcementFailedEvents(cgroup: NodeCgroup, message: string): readonly PodEvent[] {
+  const failed = (what: string) => [warning("FailedNodeAllocatableEnforcement", `Failed to ${what}: ${message}`)];
+  if (cgroup.of === "reserved") {
+    const owner = cgroup.owner === "system" ? "System" : "Kube";
+    return failed(`enforce ${owner} Reserved Cgroup Limits on ${JSON.stringify(cgroup.path)}`);
+  }
+  return isKubepods(cgroup) ? failed(`update Node Allocatable Limits ${JSON.stringify(cgroup.name)}`) : [];
+}
+
+function isKubepods(cgroup: NodeCgroup): boolean {
+  return nodeCgroupKey(cgroup) === nodeCgroupKey(own(kubepods));
+}
 
 /** Identifies a cgroup among the observed ones, and names it in messages. */
 export function nodeCgroupKey(cgroup: NodeCgroup): string {

@@ -118,3 +118,10 @@ test("limits that are written again after others are due at once", () => {
   const kept = recordNodeActionEnded(recordNodeActionEnded(new Map(), other, "succeeded", 0), second, "succeeded", 0);
   expect(dueActions([other], kept, SECOND).actions).toEqual([]);
 });
+
+test("limits that cannot be written are tried again at least once a minute", () => {
+  const write: NodeAction = { kind: "writeCgroup", cgroup: { of: "own", name: ["kubepods"] }, limits: {}, why: "why" };
+  let memory: NodeActionMemory = new Map();
+  for (let failures = 0; failures < 12; failures++) memory = recordNodeActionEnded(memory, write, "failed", 0);
+  expect(dueActions([write], memory, 1).lookAgainAt).toBe(60 * SECOND);
+});

@@ -30,18 +30,23 @@ interface NodeActionRecord<A extends NodeAction> {
   subject(action: A): string;
   /** Two actions with one subject and one content are never performed at the same time. */
   content?(action: A): string;
+  /** How long it waits after a failure; with the next one, twice as long. */
+  readonly retry: Backoff;
 }
 
 const records: { readonly [K in NodeAction["kind"]]: NodeActionRecord<Extract<NodeAction, { readonly kind: K }>> } = {
   removeImage: {
     describe: ({ image, why }) => `remove image ${image}: ${why}`,
     subject: ({ image }) => image,
+    retry: { initialMs: 1_000, maxMs: 300_000 },
   },
   writeCgroup: {
     describe: ({ cgroup, limits, why }) => `write ${describeLimits(limits)} to cgroup ${nodeCgroupKey(cgroup)}: ${why}`,
     subject: ({ cgroup }) => nodeCgroupKey(cgroup),
     // Other limits are another action, which need not wait until this one may be repeated.
     content: ({ limits }) => JSON.stringify(limits),
+    // Rule: the kubelet tries once a minute.
+    retry: { initialMs: 1_000, maxMs: 60_000 },
   },
 };
 
@@ -81,17 +86,16 @@ interface DueActions {
   readonly memory: NodeActionMemory;
 }
 
-const RETRY: Backoff = { initialMs: 1_000, maxMs: 300_000 };
 /** A success that the observation does not show yet: images, for example, are listed at most every half minute. */
 const REPEAT_AFTER_MS = 60_000;
 
 /**
  * The requested actions that are due. An action that runs is not started again; one that has failed waits with a delay
- * that doubles up to five minutes, one that has succeeded and is still requested a minute.
+ * that doubles up to the longest of its kind, one that has succeeded and is still requested a minute.
  */
 export function dueActions(requested: readonly NodeAction[], memory: NodeActionMemory, now: number): DueActions {
   const unique = new Map(requested.map((action) => [keyOf(action), action]));
-  const dueAts = [...unique].map(([key, action]) => ({ action, dueAt: dueAt(memory.get(key), now) }));
+  const dueAts = [...unique].map(([key, action]) => ({ action, dueAt: dueAt(action, memory.get(key), now) }));
   const later = dueAts.flatMap(({ dueAt: at }) => (at > now ? [at] : []));
   return {
     actions: dueAts.flatMap(({ action, dueAt: at }) => (at > now ? [] : [action])),
@@ -101,10 +105,11 @@ export function dueActions(requested: readonly NodeAction[], memory: NodeActionM
 }
 
 /** Infinity while the action runs: its end decides again. */
-function dueAt(known: ActionState | undefined, now: number): number {
+function dueAt(action: NodeAction, known: ActionState | undefined, now: number): number {
   if (known === undefined) return now;
   if (known.state === "running") return Number.POSITIVE_INFINITY;
-  return dueAfter(known.at, known.state === "succeeded" ? REPEAT_AFTER_MS : backoffDelayMs(RETRY, known.failures), now);
+  const { retry } = recordOf(action);
+  return dueAfter(known.at, known.state === "succeeded" ? REPEAT_AFTER_MS : backoffDelayMs(retry, known.failures), now);
 }
 
 export function recordNodeActionStarted(memory: NodeActionMemory, action: NodeAction): NodeActionMemory {

@@ -1,4 +1,5 @@
 import type { PodUid } from "../../../proto/ids.ts";
+import type { PodEvent } from "../events/pod-event.ts";
 import type { DesiredPod, TerminationRequest } from "../pod/desired.ts";
 import type { CgroupRuleSettings } from "./cgroup-rule.ts";
 import { dueActions, type NodeAction, type NodeActionMemory } from "./node-action.ts";
@@ -42,6 +43,8 @@ export interface NodeRuleInput extends Pick<NodeInput, "pods" | "areSourcesReady
 export interface NodeRuleDecision<Memory = unknown> {
   readonly terminationRequests?: readonly PodTerminationRequest[];
   readonly actions?: readonly NodeAction[];
+  /** Events of the Node object. */
+  readonly events?: readonly PodEvent[];
   /** Missing: the memory stays. */
   readonly memory?: Memory;
   /** When to decide again if nothing happens before. */
@@ -57,6 +60,8 @@ export interface NodeDecision {
   readonly status: NodePressureStatus;
   readonly terminationRequests: readonly PodTerminationRequest[];
   readonly actions: readonly NodeAction[];
+  /** Events of the Node object. */
+  readonly events: readonly PodEvent[];
   readonly memory: NodeMemory;
   /** When to decide again if nothing happens before; infinity: only then. */
   readonly lookAgainAt: number;
@@ -104,6 +109,7 @@ export function decideNode(input: NodeInput): NodeDecision {
     status,
     terminationRequests: decisions.flatMap(({ terminationRequests = [] }) => terminationRequests),
     actions: due.actions,
+    events: decisions.flatMap(({ events = [] }) => events),
     memory: { ...measured, rules: new Map(decisions.map(({ name, memory }) => [name, memory])), actions: due.memory },
     lookAgainAt: Math.min(
       due.lookAgainAt,

@@ -45,8 +45,8 @@ import { createKubeletMetrics, type KubeletMetrics } from "./serve/metrics/kubel
 import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
 import { CGROUP_MOUNT_POINT, createCgroupsIfConfigured } from "./wiring/cgroups.ts";
+import { checkConfiguredCgroups } from "./wiring/check-configured-cgroups.ts";
 import { checkReservations } from "./wiring/check-reservations.ts";
-import { checkReservedCgroups } from "./wiring/check-reserved-cgroups.ts";
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
@@ -69,7 +69,7 @@ export async function runAgent(config: Config, program: AgentProgram, log: Log, 
   const thisMachine = readMachine(hostFiles.root);
   checkCgroups(config, thisMachine, log);
   if (config.cgroupsPerQOS) checkControllers(readControllers(CGROUP_MOUNT_POINT));
-  checkReservedCgroups(config.node, CGROUP_MOUNT_POINT, createCgroupFiles());
+  checkConfiguredCgroups({ ...config.node, cgroupRoot: config.cgroupRoot }, CGROUP_MOUNT_POINT, createCgroupFiles());
   checkSwap(config, thisMachine);
   await applyKernelTunables(config, createSysctls(), log);
   await checkCredentialProviders(config, hostFiles);

@@ -1,17 +1,16 @@
 import { expect, test } from "bun:test";
 import { nodeSettings } from "../../test/fakes/observed-node.ts";
-import type { NodeSettings } from "../decide/node/node-settings.ts";
-import { checkReservedCgroups } from "./check-reserved-cgroups.ts";
+import { type ConfiguredCgroups, checkConfiguredCgroups } from "./check-configured-cgroups.ts";
 
 /** The message of a refused start on a machine that has these cgroups; undefined: the agent starts. */
-function refusal(change: Partial<NodeSettings>, ...existing: readonly string[]): string | undefined {
+function refusal(change: Partial<ConfiguredCgroups>, ...existing: readonly string[]): string | undefined {
   const files = {
     read: (file: string) =>
       existing.some((path) => file === `/cg/${path}/cgroup.controllers`) ? "cpu memory" : undefined,
   };
-  const settings = { ...nodeSettings, cgroupsPerQOS: true, ...change };
+  const settings = { ...nodeSettings, cgroupRoot: "/", cgroupsPerQOS: true, ...change };
   try {
-    checkReservedCgroups(settings, "/cg", files);
+    checkConfiguredCgroups(settings, "/cg", files);
     return undefined;
   } catch (error) {
     return String(error);
@@ -45,4 +44,19 @@ test("a name that no cgroup can have refuses the start", () => {
 test("a reservation that is not enforced needs no cgroup", () => {
   expect(refusal({ ...both, enforceNodeAllocatable: ["pods"] })).toBeUndefined();
   expect(refusal({ ...both, cgroupsPerQOS: false })).toBeUndefined();
+});
+
+test("a cgroupRoot that does not exist refuses the start, which would move all pods below it", () => {
+  expect(refusal({ cgroupRoot: "/node-pods" })).toBe(
+    'StartError: cgroupRoot "/node-pods" does not exist: make it before the agent starts (with systemd: systemctl start node_pods.slice, else mkdir /cg/node-pods), or remove cgroupRoot, so that kubepods is below the root',
+  );
+  expect(refusal({ cgroupRoot: "/a/b" })).toContain("systemctl start a-b.slice, else mkdir /cg/a/b");
+  expect(refusal({ cgroupRoot: "/a/../b" })).toContain('cgroupRoot "/a/../b" cannot be the path of a cgroup');
+});
+
+test("a cgroupRoot that exists with the name of either driver, or is the root, starts", () => {
+  expect(refusal({ cgroupRoot: "/node-pods" }, "node-pods")).toBeUndefined();
+  expect(refusal({ cgroupRoot: "/node-pods" }, "node_pods.slice")).toBeUndefined();
+  for (const cgroupRoot of ["", "/"]) expect(refusal({ cgroupRoot })).toBeUndefined();
+  expect(refusal({ cgroupRoot: "/node-pods", cgroupsPerQOS: false })).toBeUndefined();
 });

@@ -108,11 +108,12 @@ export function cgroupsContract(title: string, make: () => Promise<CgroupsFixtur
       expect([fixture.writes(), fixture.calls()]).toEqual(before);
     });
 
-    test("the start of a pod costs at most twelve writes and two calls", async () => {
+    test("the start of a pod, with the new weight of its class, costs at most twelve writes and two calls", async () => {
       await cgroups.make(parent, {});
       const before = [fixture.writes(), fixture.calls()] as const;
       const hugetlbMax = Object.fromEntries(fixture.hugePages.map((size) => [size, 0]));
       await cgroups.make(pod, { ...limits, memoryMin: 0, memoryLow: 1 << 20, hugetlbMax });
+      await cgroups.write(parent, { cpuWeight: 20 });
       expect(fixture.writes() - before[0]).toBeLessThanOrEqual(12);
       expect(fixture.calls() - before[1]).toBeLessThanOrEqual(cgroups.driver === "systemd" ? 2 : 0);
     });

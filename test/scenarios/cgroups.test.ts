@@ -1,11 +1,11 @@
 // The cgroups of pods and of the node: made before the first container, repaired, and removed after the last one.
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import { cgroupRule } from "../../agent/decide/node/cgroup-rule.ts";
 import type { NodeRule } from "../../agent/decide/node/node.ts";
 import { CgroupError } from "../../cgroups/error.ts";
 import { podCgroupName } from "../../proto/cgroup/cgroup-name.ts";
 import type { Pod, PodQOSClass, ResourceRequirements } from "../../proto/kubernetes/gen/types.ts";
-import { type AgentHarness, makePod } from "./harness.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
 import { filterLines, scenario } from "./scenario.ts";
 
 const options = { hasCgroups: true, nodeRules: [cgroupRule as NodeRule] } as const;
@@ -319,3 +319,54 @@ scenario(
     `);
   },
 );
+
+scenario(
+  "with the systemd driver pods run in slices, and those of an orphan and of a removed pod go",
+  {
+    options: { ...options, cgroupDriver: "systemd" },
+    async run(harness) {
+      const [fixed, web] = [podWith("fixed", guaranteed), podWith("web", burstable)];
+      await harness.setManifests(fixed, web);
+      await harness.advance("5s");
+      harness.appendLog(parentsOf(harness).map((parent) => `sandbox in ${parent}`));
+      harness.kill();
+      harness.cgroups.add(podCgroupName("11111111-2222-3333-4444-555555555555", "BestEffort"));
+      await harness.start();
+      await harness.advance("5s");
+      await harness.setManifests(fixed);
+      await harness.advance("60s");
+      expect(harness.cgroups.names.filter((name) => name.includes("/pod"))).toEqual([
+        cgroupOf(fixed, "Guaranteed").join("/"),
+      ]);
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /pod's cgroup|sandbox/)).toMatchInlineSnapshot(`
+      "0s fixed: create the pod's cgroup
+      0s web: create the pod's cgroup
+      0s fixed: run sandbox (attempt 0): the pod has none
+      0s web: run sandbox (attempt 0): the pod has none
+      5s sandbox in kubepods-podUID.slice
+      5s sandbox in kubepods-burstable-podUID.slice
+      5s remove the pod's cgroup: no source asks for this pod
+      10s web: stop sandbox: its manifest is gone
+      10s web: remove sandbox: its manifest is gone
+      10s web: remove the pod's cgroup: its manifest is gone"
+    `);
+  },
+);
+
+test("the start of a pod costs at most twelve writes to cgroups, and an idle node none", async () => {
+  const harness = await createHarness(options);
+  await harness.start();
+  await harness.advance("5s");
+  const { cgroups } = harness;
+  const before = cgroups.writes;
+  await harness.setManifests(podWith("web", { ...burstable, limits: { cpu: "1", memory: "128Mi" } }));
+  await harness.advance("10s");
+  expect(cgroups.limitsOf(["kubepods", "burstable"])).toMatchObject({ cpuWeight: 10 });
+  expect(cgroups.writes - before).toBeWithin(1, 13);
+  const started = cgroups.writes;
+  await harness.advance("3600s");
+  expect(cgroups.writes).toBe(started);
+});

@@ -52,7 +52,7 @@ export class AgentHarness {
   /** What is mounted on the node. It outlives the agent. */
   readonly mounts = new FakeMounts(this.disk);
   /** The cgroups of the node, if it has any. They outlive the agent. */
-  readonly cgroups = new FakeCgroups();
+  readonly cgroups: FakeCgroups;
   /** The servers that volumes are on. */
   readonly networkMounts = new FakeNetworkMounts(this.mounts, this.clock);
   readonly networkFiles = new FakeNetworkFiles(this.disk, this.mounts, this.clock);
@@ -88,6 +88,7 @@ export class AgentHarness {
     this.#options = options;
     const { eventSource: source = "containerd-events", exitLagMs = () => EXIT_LAG_MS } = options;
     this.runtime = new FakeRuntime({ clock: this.clock, source, exitLagMs });
+    this.cgroups = new FakeCgroups({ driver: options.cgroupDriver ?? "cgroupfs" });
     this.log = this.#lines.lines;
     this.#deaths = createDeaths({
       dieAfterCall: options.dieAfterCall,

@@ -77,7 +77,7 @@ interface Course {
   readonly reports: readonly string[];
 }
 
-/** Runs a scenario, and again for each call after which the agent may die: the end is the same. */
+/** Runs a scenario, again with cgroups, and again for each call after which the agent may die: the end is the same. */
 function resizeScenario(
   name: string,
   run: (harness: AgentHarness) => Promise<void>,
@@ -98,8 +98,13 @@ function resizeScenario(
       /resize|update container|update pod sandbox|stop container|the pod's cgroup|attempt [1-9]/i,
     );
     const reports = filterLines(whole, /report web/).split("\n");
-    check({ end: await endOf(harness), log, events: await resizeEvents(harness, "web"), reports });
+    const end = await endOf(harness);
+    check({ end, log, events: await resizeEvents(harness, "web"), reports });
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
+    if (options.hasCgroups === true) return;
+    const withCgroups = await createInCluster({ ...options, hasCgroups: true });
+    await startAndRun(withCgroups);
+    expect((await endOf(withCgroups)).filter((line) => !line.startsWith("cgroup"))).toEqual([...end]);
   });
   testDeaths({ name, create, run: startAndRun, endOf });
 }

@@ -2,7 +2,7 @@ import type { CreateCredentialProviders } from "../../../agent/act/images/creden
 import type { ImageVerificationSettings } from "../../../agent/decide/admission/image-verification.ts";
 import type { NodeRule } from "../../../agent/decide/node/node.ts";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
-import type { ChangeDetectionStrategy } from "../../../proto/kubelet/config.ts";
+import type { CgroupDriver, ChangeDetectionStrategy } from "../../../proto/kubelet/config.ts";
 import type { AgentHarness } from "../harness.ts";
 
 /** In what the nodes of scenarios differ. */
@@ -31,6 +31,8 @@ export interface HarnessOptions {
   readonly userNamespaceSlots?: number;
   /** `cgroupsPerQOS`: pods and the node have cgroups; false by default. */
   readonly hasCgroups?: boolean;
+  /** Default: cgroupfs. */
+  readonly cgroupDriver?: CgroupDriver;
   /** The rules by which the node itself ends pods; none by default. */
   readonly nodeRules?: readonly NodeRule[];
   /** The source of the runtime's events; by default containerd's own. */

@@ -1,4 +1,4 @@
-import { createCgroupFiles } from "../cgroups/files.ts";
+import { existsSync } from "node:fs";
 import { readCgroupDriver } from "../cri/cgroup-driver.ts";
 import { type CriRuntime, createRuntime } from "../cri/client.ts";
 import { aborted } from "../host/async/abort.ts";
@@ -31,10 +31,13 @@ import { watchHostIPs } from "./observed/node/host-ips.ts";
 import { watchSystemOoms } from "./observed/node/system-oom.ts";
 import { checkControllers, readControllers } from "./preflight/cgroup-controllers.ts";
 import { cgroupV1Event, checkCgroups } from "./preflight/cgroup-version.ts";
+import { checkConfiguredCgroups } from "./preflight/configured-cgroups.ts";
 import { checkCredentialProviders } from "./preflight/credential-providers.ts";
 import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
 import { applyKernelTunables } from "./preflight/kernel-tunables.ts";
+import { warnOfOldKernel } from "./preflight/kernel-version.ts";
 import { applyProcessLimits } from "./preflight/process-limits.ts";
+import { checkReservations } from "./preflight/reservations.ts";
 import { shareRootDir } from "./preflight/shared-root.ts";
 import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
@@ -45,8 +48,6 @@ import { createKubeletMetrics, type KubeletMetrics } from "./serve/metrics/kubel
 import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
 import { CGROUP_MOUNT_POINT, createCgroupsIfConfigured } from "./wiring/cgroups.ts";
-import { checkConfiguredCgroups } from "./wiring/check-configured-cgroups.ts";
-import { checkReservations } from "./wiring/check-reservations.ts";
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
@@ -69,7 +70,8 @@ export async function runAgent(config: Config, program: AgentProgram, log: Log, 
   const thisMachine = readMachine(hostFiles.root);
   checkCgroups(config, thisMachine, log);
   if (config.cgroupsPerQOS) checkControllers(readControllers(CGROUP_MOUNT_POINT));
-  checkConfiguredCgroups({ ...config.node, cgroupRoot: config.cgroupRoot }, CGROUP_MOUNT_POINT, createCgroupFiles());
+  checkConfiguredCgroups(config, CGROUP_MOUNT_POINT, existsSync);
+  warnOfOldKernel(thisMachine, config.node, log);
   checkSwap(config, thisMachine);
   await applyKernelTunables(config, createSysctls(), log);
   await checkCredentialProviders(config, hostFiles);
@@ -108,7 +110,7 @@ async function runWithLocks(
   const proc = createProc();
   const capacity = await readCapacity(proc, root, thisMachine);
   const machine = observeMachine(thisMachine, capacity, proc);
-  checkReservations(machine, machine.maxTasks, config.node);
+  checkReservations(machine, config.node);
   const exec = createExec();
   const idPool = await readIdPool(config, { machine: hostFiles, exec, path: process.env["PATH"] ?? "" });
   const metrics = createKubeletMetrics();

@@ -15,6 +15,9 @@ export interface Proc {
   hostname(): string;
 }
 
+/** The kernel's limits of processes and threads, below `/`. */
+export const TASK_LIMIT_FILES = ["proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"] as const;
+
 /** The capacity of a resource, and how much of it is available. */
 export interface Availability {
   readonly capacity: number;
@@ -27,7 +30,7 @@ export function createProc(): Proc {
     taskAvailability: () =>
       taskAvailabilityOf(
         readOrEmpty("/proc/loadavg"),
-        ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"].map((path) => readOrEmpty(path)),
+        TASK_LIMIT_FILES.map((path) => readOrEmpty(`/${path}`)),
       ),
     availableParallelism: () => availableParallelism(),
     thermalThrottlePaths: () => thermalThrottlePathsIn("/sys/devices/system/cpu"),
@@ -64,9 +67,8 @@ export function memoryAvailabilityOf(meminfo: string): Availability | undefined 
 }
 
 /**
- * `limits` are the contents of the kernel's limit files; the smallest valid number counts.
- *
- * @internal
+ * How many threads may run, and how many more may be started, from the content of /proc/loadavg. `limits` are the contents of
+ * `TASK_LIMIT_FILES`; the smallest valid number counts. Undefined if the kernel does not report it.
  */
 export function taskAvailabilityOf(loadavg: string, limits: readonly string[]): Availability | undefined {
   const running = /^\S+ \S+ \S+ \d+\/(\d+) /.exec(loadavg)?.[1];

@@ -1,6 +1,7 @@
 import type { Machine } from "../../host/machine.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import type { Config } from "../config/config.ts";
+import { isOlderKernel } from "./kernel-version.ts";
 import { StartError } from "./start-error.ts";
 
 /**
@@ -22,10 +23,7 @@ const NOSWAP_VERSION = [6, 4] as const;
  * the option `noswap` of tmpfs. Undefined if it does, or without swap.
  */
 export function swappedVolumesEvent({ swapAreas, kernelVersion }: Pick<Machine, "swapAreas" | "kernelVersion">) {
-  const [major = 0, minor = 0] = kernelVersion.split(/[.-]/).map(Number);
-  const [firstMajor, firstMinor] = NOSWAP_VERSION;
-  const knowsNoswap = major > firstMajor || (major === firstMajor && minor >= firstMinor);
-  if (swapAreas.length === 0 || knowsNoswap) return undefined;
+  if (swapAreas.length === 0 || !isOlderKernel(kernelVersion, NOSWAP_VERSION)) return undefined;
   return {
     type: "Warning",
     reason: "PossibleMemoryBackedVolumesOnDisk",

@@ -12,6 +12,7 @@ export const checks = [
   "cgroup-driver",
   "network",
   "cgroups",
+  "reservations",
   "kernel-modules",
   "sysctls",
   "memory",

@@ -56,6 +56,8 @@ const good: Facts = {
   nowMs: now,
   isClockSynchronized: true,
   cgroupControllers: ["cpuset", "cpu", "io", "memory", "pids"],
+  configuredCgroupProblems: [],
+  maxTasks: 32_768,
   memory: { capacity: 4 * gibibyte, available: 3 * gibibyte },
   swapDevices: [],
   fileSystemTypes: ["ext4", "overlay"],
@@ -360,6 +362,33 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
       facts: { machine: { ...good.machine, hasCgroupV2: false } },
     },
     "warning: /sys/fs/cgroup is not cgroup v2: containers get their limits from the runtime, pods have no cgroup → boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line",
+  ],
+
+  [
+    "cgroups",
+    {
+      facts: { configuredCgroupProblems: [{ what: 'cgroupRoot "/a" does not exist', cure: "mkdir /sys/fs/cgroup/a" }] },
+    },
+    'problem: cgroupRoot "/a" does not exist: the agent does not start → mkdir /sys/fs/cgroup/a',
+    "ok: version 2, with cpuset, cpu, io, memory and pids",
+  ],
+  [
+    "cgroups",
+    { facts: { machine: { ...good.machine, kernelVersion: "5.4.0" } } },
+    "warning: Linux 5.4.0 has no cpu.stat of the root cgroup (since 5.8): the CPU time of the node is counted in 10 ms → use Linux 5.9 or later",
+    "ok: version 2, with cpuset, cpu, io, memory and pids",
+  ],
+
+  ["reservations", {}, "ok: the machine has what is reserved on it"],
+  [
+    "reservations",
+    { flags: [...cluster, "--system-reserved=memory=3Gi,pid=40000", "--kube-reserved=memory=2Gi"] },
+    "problem: the agent does not start: more is reserved than the machine has: memory 4Gi, but systemReserved 3Gi + kubeReserved 2Gi + evictionHard memory.available 100Mi = 5220Mi; pid 32768, but systemReserved 40k. Reserve less, or set a lower threshold → correct systemReserved, kubeReserved, reservedSystemCPUs and evictionHard in the configuration",
+  ],
+  [
+    "reservations",
+    { facts: { isRoot: false }, unreadable: { maxTasks: "/proc/loadavg: permission denied" } },
+    "warning: the limit of processes cannot be read: /proc/loadavg: permission denied → run berth doctor as root",
   ],
 
   ["kernel-modules", {}, "ok: overlay is loaded", "ok: br_netfilter is loaded"],

@@ -1,6 +1,8 @@
 import { controllerCure, missingControllers } from "../../agent/preflight/cgroup-controllers.ts";
 import { cgroupV1Remedies } from "../../agent/preflight/cgroup-version.ts";
 import { isTuned, kernelTunables } from "../../agent/preflight/kernel-tunables.ts";
+import { oldKernelWarnings } from "../../agent/preflight/kernel-version.ts";
+import { findReservationProblem } from "../../agent/preflight/reservations.ts";
 import { swapRemedy } from "../../agent/preflight/swap.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/values/quantity.ts";
@@ -14,13 +16,17 @@ import {
   problemFinding,
   warningFinding,
 } from "./finding.ts";
+import type { MachineFacts } from "./machine-facts.ts";
 
 const CGROUP_V2 = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line";
 
 /** Decision 3: cgroup v1 only where the configuration allows it, as the agent itself judges at its start. */
 export const judgeCgroups: Judge = (facts, { config }) =>
-  judged(facts, "machine", { check: "cgroups", subject: "/sys/fs/cgroup" }, ({ hasCgroupV2 }) => [
-    ...(hasCgroupV2 ? [] : judgeVersion1(config)),
+  judged(facts, "machine", { check: "cgroups", subject: "/sys/fs/cgroup" }, ({ hasCgroupV2, kernelVersion }) => [
+    ...(hasCgroupV2 ? judgeConfiguredCgroups(facts) : judgeVersion1(config)),
+    ...oldKernelWarnings({ hasCgroupV2, kernelVersion }, config.node).map((warning) =>
+      warningFinding("cgroups", warning, "use Linux 5.9 or later"),
+    ),
     ...judged(facts, "cgroupControllers", { check: "cgroups", subject: "the list of cgroup controllers" }, (found) =>
       judgeControllers(found, hasCgroupV2),
     ),
@@ -63,6 +69,27 @@ function judgeControllers(found: readonly string[], hasCgroupV2: boolean): reado
     ];
   return hasCgroupV2 ? [okFinding("cgroups", `version 2, with ${joinWithAnd(found)}`)] : [];
 }
+
+function judgeConfiguredCgroups(facts: MachineFacts): readonly Finding[] {
+  const subject = { check: "cgroups", subject: "the configured cgroups" } as const;
+  return judged(facts, "configuredCgroupProblems", subject, (problems) =>
+    problems.map(({ what, cure }) => problemFinding("cgroups", `${what}: the agent does not start`, cure)),
+  );
+}
+
+/** As the agent itself judges at its start. */
+export const judgeReservations: Judge = (facts, { config }) =>
+  judged(facts, "machine", { check: "reservations", subject: "the machine" }, (machine) =>
+    judged(facts, "rootSpace", { check: "reservations", subject: "the root directory's file system" }, (space) =>
+      judged(facts, "maxTasks", { check: "reservations", subject: "the limit of processes" }, (maxTasks) => {
+        const storageBytes = space.totalBytes;
+        const problem = findReservationProblem({ ...machine, storageBytes, maxTasks }, config.node);
+        if (problem === undefined) return [okFinding("reservations", "the machine has what is reserved on it")];
+        const cure = "correct systemReserved, kubeReserved, reservedSystemCPUs and evictionHard in the configuration";
+        return [problemFinding("reservations", `the agent does not start: ${problem}`, cure)];
+      }),
+    ),
+  );
 
 export const judgeModules: Judge = (facts) => [
   ...judged(facts, "fileSystemTypes", { check: "kernel-modules", subject: "/proc/filesystems" }, (types) =>

@@ -62,6 +62,17 @@ test("the cgroup controllers are those of version 2, or the enabled ones of vers
   expect(await (await readers()).cgroupControllers()).toEqual(["cpuset", "cpu", "memory"]);
 });
 
+test("the limit of processes is the smaller one, and configured cgroups are looked for", async () => {
+  await put("proc/loadavg", "0.10 0.20 0.30 1/200 4711\n");
+  await put("proc/sys/kernel/pid_max", "4194304\n");
+  await put("proc/sys/kernel/threads-max", "30000\n");
+  const read = await readers("--cgroup-root=/pods");
+  expect(await read.maxTasks()).toBe(30_000);
+  expect(await read.configuredCgroupProblems()).toMatchObject([{ what: 'cgroupRoot "/pods" does not exist' }]);
+  await put("sys/fs/cgroup/pods.slice/cgroup.controllers", "cpu\n");
+  expect(await read.configuredCgroupProblems()).toEqual([]);
+});
+
 test("a folder that does not exist yet has the space of the nearest one that does", async () => {
   const read = await readers("--root-dir=/not/there/yet");
   expect(await read.rootSpace()).toMatchObject({ path: "/not/there/yet", totalBytes: expect.any(Number) });

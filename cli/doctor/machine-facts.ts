@@ -1,6 +1,11 @@
+import { existsSync } from "node:fs";
 import { access, constants, readFile } from "node:fs/promises";
 import { dirname } from "node:path/posix";
 import type { Config } from "../../agent/config/config.ts";
+import {
+  type ConfiguredCgroupProblem,
+  findConfiguredCgroupProblems,
+} from "../../agent/preflight/configured-cgroups.ts";
 import { LOCK_FILE } from "../../agent/preflight/instance-locks.ts";
 import type { AgentStatus } from "../../agent/serve/local/agent-status.ts";
 import { socketPathOf } from "../../cri/endpoint.ts";
@@ -11,7 +16,7 @@ import { type FileKind, type FileSystemSpace, type Files, FilesError } from "../
 import { findListeningSockets, type ListeningSocket } from "../../host/listening-sockets.ts";
 import type { Log } from "../../host/log/log.ts";
 import { type Machine, readMachine } from "../../host/machine.ts";
-import { type Availability, memoryAvailabilityOf } from "../../host/proc.ts";
+import { type Availability, memoryAvailabilityOf, TASK_LIMIT_FILES, taskAvailabilityOf } from "../../host/proc.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { describeConnectError, requestAgent, socketPath } from "../local-agent.ts";
 import { type ApiServerAnswer, readApiServer } from "./api-server-facts.ts";
@@ -32,6 +37,10 @@ export interface Facts {
   readonly isClockSynchronized: boolean | undefined;
   /** Those of the root cgroup in version 2, the kernel's enabled ones in version 1. */
   readonly cgroupControllers: readonly string[];
+  /** The cgroups that the configuration names, and that do not exist. */
+  readonly configuredCgroupProblems: readonly ConfiguredCgroupProblem[];
+  /** How many processes and threads the kernel allows; undefined if it does not say. */
+  readonly maxTasks: number | undefined;
   /** Undefined if the kernel does not say. */
   readonly memory: Availability | undefined;
   readonly swapDevices: readonly string[];
@@ -134,6 +143,8 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
         path: process.env["PATH"] ?? "",
         timeoutMs: INVENTORY_LIMIT_MS,
       }),
+    configuredCgroupProblems: async () =>
+      findConfiguredCgroupProblems(config, files.path("sys/fs/cgroup"), (path) => existsSync(path)),
     runtimeSocket: async () => (await files.stat(socket()))?.kind,
     otherSockets: async () =>
       await present(
@@ -208,6 +219,7 @@ type OfKernel =
   | "nowMs"
   | "isClockSynchronized"
   | "cgroupControllers"
+  | "maxTasks"
   | "memory"
   | "swapDevices"
   | "fileSystemTypes"
@@ -223,6 +235,10 @@ function kernelReaders(files: Files, clock: Clock): Pick<Readers<Facts>, OfKerne
     cgroupControllers: async () => {
       const unified = await orUndefined(text("sys/fs/cgroup/cgroup.controllers"));
       return unified === undefined ? enabledControllers(await text("proc/cgroups")) : wordsOf(unified);
+    },
+    maxTasks: async () => {
+      const limits = await Promise.all(TASK_LIMIT_FILES.map((path) => text(path)));
+      return taskAvailabilityOf(await text("proc/loadavg"), limits)?.capacity;
     },
     memory: async () => memoryAvailabilityOf(await text("proc/meminfo")),
     swapDevices: async () => linesBelowHeader(await text("proc/swaps")).map((line) => wordsOf(line)[0] ?? ""),

@@ -22,7 +22,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   "agent/decide": ["proto"],
   "agent/translate": ["proto"],
   "agent/config": ["proto", "agent/decide", "agent/translate"],
-  "agent/preflight": ["proto", "host", "cri", "agent/config", "agent/translate"],
+  "agent/preflight": ["proto", "host", "cri", "cgroups", "agent/config", "agent/decide", "agent/translate"],
   "agent/desired": ["proto", "host", "kube", "agent/decide"],
   "agent/observed": ["proto", "host", "cri", "cgroups", "probe-net", "agent/decide"],
   "agent/act": ["proto", "host", "cri", "cgroups", "probe-net", "agent/decide", "agent/translate"],

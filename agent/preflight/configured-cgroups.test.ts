@@ -1,16 +1,15 @@
 import { expect, test } from "bun:test";
 import { nodeSettings } from "../../test/fakes/observed-node.ts";
-import { type ConfiguredCgroups, checkConfiguredCgroups } from "./check-configured-cgroups.ts";
+import { type ConfiguredCgroups, checkConfiguredCgroups } from "./configured-cgroups.ts";
+
+type Change = Partial<ConfiguredCgroups["node"]> & Partial<Pick<ConfiguredCgroups, "cgroupRoot">>;
 
 /** The message of a refused start on a machine that has these cgroups; undefined: the agent starts. */
-function refusal(change: Partial<ConfiguredCgroups>, ...existing: readonly string[]): string | undefined {
-  const files = {
-    read: (file: string) =>
-      existing.some((path) => file === `/cg/${path}/cgroup.controllers`) ? "cpu memory" : undefined,
-  };
-  const settings = { ...nodeSettings, cgroupRoot: "/", cgroupsPerQOS: true, ...change };
+function refusal({ cgroupRoot = "/", ...change }: Change, ...existing: readonly string[]): string | undefined {
+  const exists = (file: string) => existing.some((path) => file === `/cg/${path}/cgroup.controllers`);
+  const node = { ...nodeSettings, cgroupsPerQOS: true, ...change };
   try {
-    checkConfiguredCgroups(settings, "/cg", files);
+    checkConfiguredCgroups({ cgroupRoot, node }, "/cg", exists);
     return undefined;
   } catch (error) {
     return String(error);

@@ -7,7 +7,7 @@ export type ReferenceRow = readonly [row: number, what: string, shown: readonly 
 /** The rows of the reference, first and last, that this list covers. */
 export const COVERED_ROWS: readonly (readonly [first: number, last: number])[] = [
   [20, 20],
-  [53, 137],
+  [53, 149],
   [170, 182],
   [185, 186],
 ];
@@ -17,8 +17,8 @@ const dependsOnNode =
 const internal = "It is an internal mechanism of the kubelet; all pods show its effect.";
 const needsRestart =
   "It needs a restart of the agent, by which both kubelets would lose their back-off; the e2e tests show it.";
-const noResize =
-  "A kubelet without cgroups of pods, as on this machine, panics in doPodResizeAction; the scenarios and e2e tests show it.";
+const needsOptions =
+  "It is a setting of a whole node, and the recorded kubelet has the defaults; tables of the formulas cover it.";
 
 const node: readonly ReferenceRow[] = [[20, "directories", ["propagation-in-empty-dir", "propagation-in-claim"]]];
 
@@ -260,8 +260,8 @@ const terminations: readonly ReferenceRow[] = [
     ["sidecars-stop-last", "sidecar-ignores-sigterm", "liveness-ends-it", "pre-stop-outlasts-its-grace"],
   ],
   [129, "exit codes and reasons", ["out-of-memory", "exits-137", "kills-itself", "ends-by-signal"]],
-  [130, "admission of a resize", noResize],
-  [131, "execution of a resize", noResize],
+  [130, "admission of a resize", ["resize-up", "resize-below-minimum", "resize-to-10m", "resize-in-decimals"]],
+  [131, "execution of a resize", ["resize-down", "resize-of-two", "resize-of-sidecar", "resize-restarts-for-memory"]],
 ];
 
 const probes: readonly ReferenceRow[] = [
@@ -275,6 +275,22 @@ const probes: readonly ReferenceRow[] = [
   ],
   [136, "TCP, gRPC and commands", ["ready-by-tcp", "unready-by-tcp", "unready-by-grpc", "unready-by-no-command"]],
   [137, "events", ["unready-by-name", "unready-by-closed-port", "ready-by-redirect-elsewhere"]],
+];
+
+/** Most of their pods run in the guest; the kubelet's cgroups are in `test/golden/kubelet-cgroups`. */
+const cgroups: readonly ReferenceRow[] = [
+  [138, "names with cgroupfs", ["guaranteed", "burstable-limits", "besteffort"]],
+  [139, "names with systemd", ["guaranteed", "burstable-limits", "besteffort"]],
+  [140, "existence", "Pods have no cgroup without its controllers; the contract suite turns them off."],
+  [141, "CPU weight", ["burstable-28m", "burstable-29m", "burstable-many-cpus", "resize-to-1m"]],
+  [142, "CPU quota", ["burstable-cpu-unlimited", "burstable-largest-quota", "resize-to-11m"]],
+  [143, "memory", ["guaranteed-odd-memory", "burstable-memory-unlimited", "guaranteed-overhead", "guaranteed-init"]],
+  [144, "MemoryQoS", needsOptions],
+  [145, "processes and huge pages", ["guaranteed-huge-pages", "burstable-huge-pages"]],
+  [146, "oom_score_adj", ["guaranteed", "burstable", "request-of-memory", "default-view"]],
+  [147, "enforcement on the node", needsOptions],
+  [148, "kernel settings", "No pod shows them; the guest compares them after the start."],
+  [149, "swap", ["guaranteed-odd-memory", "burstable-limits"]],
 ];
 
 const volumes: readonly ReferenceRow[] = [
@@ -372,5 +388,6 @@ export const referenceCoverage: readonly ReferenceRow[] = [
   ...containers,
   ...terminations,
   ...probes,
+  ...cgroups,
   ...volumes,
 ];

@@ -1,49 +1,47 @@
+import { onAbort } from "../host/async/abort.ts";
+import type { Clock } from "../host/clock.ts";
 import { readKeys } from "./controller.ts";
 import type { CgroupFiles } from "./files.ts";
 
-/** `cgroup.events` and `memory.events` of a cgroup, with those of all cgroups below it. */
-export interface CgroupEvents {
-  /** Whether a process is in it, or below. */
-  readonly isPopulated: boolean;
-  /** How often an allocation met `memory.max`, and how many processes the kernel has killed for it; 0 without the memory controller. */
-  readonly maxEvents: number;
-  readonly oomKills: number;
+/**
+ * Whether a process is in the cgroup, or below, by `cgroup.events`; undefined if the cgroup is absent. `memory.events` is not
+ * watched: its counters are read with the stats, and the kernel's log tells of processes that it kills for memory.
+ */
+export function readIsPopulated(files: Pick<CgroupFiles, "read">, folder: string): boolean | undefined {
+  const events = readKeys((file) => files.read(`${folder}/${file}`), "cgroup.events", ["populated"]);
+  return events?.populated === undefined ? undefined : events.populated === 1;
 }
 
-const EVENT_FILES = ["cgroup.events", "memory.events"] as const;
-
-/** What the files hold now; undefined if the cgroup is absent. */
-export function readCgroupEvents(files: Pick<CgroupFiles, "read">, folder: string): CgroupEvents | undefined {
-  const read = (file: string) => files.read(`${folder}/${file}`);
-  const { populated } = readKeys(read, "cgroup.events", ["populated"]) ?? {};
-  if (populated === undefined) return undefined;
-  const { max = 0, oom_kill: oomKills = 0 } = readKeys(read, "memory.events", ["max", "oom_kill"]) ?? {};
-  return { isPopulated: populated === 1, maxEvents: max, oomKills };
-}
+/** Bun drops a notification that comes within a millisecond after another one. */
+const READ_AGAIN_MS = 5;
 
 /**
- * Calls `onEvents` with what the files hold, at once and after each change that the kernel notifies, until the signal
- * aborts; undefined, once and last, when the cgroup is gone. The kernel does not always notify the removal itself, but
- * before it that no process is left.
+ * Calls `onChange` with `readIsPopulated`, at once, after each change that the kernel notifies and a little later again, until
+ * the signal aborts; with undefined, once and last, when the cgroup is gone. The kernel does not always notify the removal
+ * itself, but before it that no process is left.
  */
-export function watchCgroupEvents(
-  files: Pick<CgroupFiles, "read" | "watch">,
+export function watchIsPopulated(
+  { files, clock }: { readonly files: Pick<CgroupFiles, "read" | "watch">; readonly clock: Clock },
   folder: string,
-  onEvents: (events: CgroupEvents | undefined) => void,
+  onChange: (isPopulated: boolean | undefined) => void,
   signal: AbortSignal,
 ): void {
   const ended = new AbortController();
   const until = AbortSignal.any([signal, ended.signal]);
+  let cancelTimer = () => {};
+  onAbort(until, () => cancelTimer());
   const report = () => {
     if (until.aborted) return;
-    const events = readCgroupEvents(files, folder);
-    if (events === undefined) ended.abort();
-    onEvents(events);
+    const isPopulated = readIsPopulated(files, folder);
+    if (isPopulated === undefined) ended.abort();
+    onChange(isPopulated);
   };
-  for (const file of EVENT_FILES) {
-    const path = `${folder}/${file}`;
-    // Without the memory controller there is no `memory.events`; without the cgroup there is nothing to watch.
-    if (files.read(path) !== undefined) files.watch(path, report, until);
-  }
+  const onNotified = () => {
+    report();
+    cancelTimer();
+    if (!until.aborted) cancelTimer = clock.wakeAt(clock.now() + READ_AGAIN_MS, report);
+  };
+  const path = `${folder}/cgroup.events`;
+  if (files.read(path) !== undefined) files.watch(path, onNotified, until);
   report();
 }

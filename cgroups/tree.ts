@@ -1,7 +1,7 @@
 import { onAbort } from "../host/async/abort.ts";
 import type { Clock } from "../host/clock.ts";
 import { CgroupError, ownCgroupError } from "./error.ts";
-import { type CgroupEvents, readCgroupEvents, watchCgroupEvents } from "./events.ts";
+import { readIsPopulated, watchIsPopulated } from "./events.ts";
 import type { CgroupFiles } from "./files.ts";
 
 /** The folders of cgroup v2. Paths are absolute. */
@@ -103,7 +103,7 @@ async function killProcesses(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   signal?.throwIfAborted();
-  if (readCgroupEvents(files, folder)?.isPopulated !== true) return;
+  if (readIsPopulated(files, folder) !== true) return;
   const ended = Promise.withResolvers<void>();
   const settled = new AbortController();
   const removeListener = onAbort(signal, () => ended.reject(signal?.reason));
@@ -118,13 +118,13 @@ async function killProcesses(
     ),
   );
   try {
-    const check = (events: CgroupEvents | undefined) => {
-      if (events?.isPopulated !== true) ended.resolve();
+    const check = (isPopulated: boolean | undefined) => {
+      if (isPopulated !== true) ended.resolve();
     };
     // Before the kill, so that no event is lost.
-    watchCgroupEvents(files, folder, check, settled.signal);
+    watchIsPopulated({ files, clock }, folder, check, settled.signal);
     // The kernel does not notify that another program removes the cgroup meanwhile.
-    const killed = kill(files, folder).then(() => check(readCgroupEvents(files, folder)));
+    const killed = kill(files, folder).then(() => check(readIsPopulated(files, folder)));
     await Promise.all([killed, ended.promise]);
   } finally {
     cancelTimer();

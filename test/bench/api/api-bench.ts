@@ -30,6 +30,7 @@ import {
   SCRAPE_MS,
   waitForLog,
 } from "./page-rounds.ts";
+import { measureStatsPass, type StatsPassTimes } from "./stats-pass.ts";
 
 export interface ApiEffort {
   readonly execs: number;
@@ -77,6 +78,7 @@ export interface ApiResult {
   readonly pods: number;
   readonly pages: PageTimes;
   readonly scraped: PerAgent<readonly UsageWindow[]>;
+  readonly statsPass: StatsPassTimes;
 }
 
 /** Measures the APIs of the agent and the reference kubelet as nodes of one cluster. Always cleans up. */
@@ -171,5 +173,7 @@ async function measureApis(
   print(`all pages every ${SCRAPE_MS / 1000} s, for ${(IDLE_WINDOWS * windowMs) / 1000} s`);
   const pids = { kubelet: members.kubelet.pid, berth: members.berth.pid };
   const scraped = await measureScraped(apis, pids, Object.keys(pages), windowMs);
-  return { execs, stdout, logs, sessions, pods, pages, scraped };
+  print(`passes over a copied tree of cgroup v2, ${pageReads} times each`);
+  const statsPass = await measureStatsPass(pageReads);
+  return { execs, stdout, logs, sessions, pods, pages, scraped, statsPass };
 }

@@ -26,6 +26,7 @@ const result: ApiResult = {
     "/metrics/resource": both(3, 2, 59),
   },
   scraped: { kubelet: windows(3_000), berth: windows(600) },
+  statsPass: { resources: times(60, () => 6), summary: times(60, () => 16) },
 };
 
 test("the table of the node's API", () => {
@@ -43,6 +44,8 @@ test("the table of the node's API", () => {
       "| /stats/summary with 100 pods |  | 60 ms | 70 ms | 1.17 (1.15–1.19) × | 60 | ≤ 1.00 × the kubelet's | missed |",
       "| /metrics/resource with 100 pods |  | 32 ms | 31 ms | 0.97 (0.96–0.97) × | 59 | ≤ 1.00 × the kubelet's | not decided |",
       "| CPU of one core with 100 pods, all pages every 15 s |  | 5.00 % | 1.00 % | 0.20 (0.20–0.20) × | 5 | ≤ 0.30 × the kubelet's | reached |",
+      "| one pass over the cgroups of 100 pods, resources |  |  | 6 ms |  | 60 | ≤ 15 ms | reached: 6 (6–6) ms |",
+      "| one pass over the cgroups of 100 pods, summary |  |  | 16 ms |  | 60 | ≤ 15 ms | missed: 16 (16–16) ms |",
     ]
   `);
 });

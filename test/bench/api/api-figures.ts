@@ -4,9 +4,19 @@ import { medianOf } from "../statistics.ts";
 import type { ApiResult } from "./api-bench.ts";
 import { SESSIONS, type SessionsAtOnce, STDOUT_MB } from "./exec-rounds.ts";
 import { LINE_BYTES, LOG_MB, PAGES, SCRAPE_MS } from "./page-rounds.ts";
+import { statsPassFigures } from "./stats-pass.ts";
 
 /** All figures of the node's API, in the order of the requirements. */
-export function apiFigures({ execs, stdout, logs, sessions, pods, pages, scraped }: ApiResult): readonly Figure[] {
+export function apiFigures({
+  execs,
+  stdout,
+  logs,
+  sessions,
+  pods,
+  pages,
+  scraped,
+  statsPass,
+}: ApiResult): readonly Figure[] {
   const exec = "exec of `true`, connection → status";
   return [
     { ...pair(exec, "ms", execs, medianOf, 1.05), isSingle: true },
@@ -26,6 +36,7 @@ export function apiFigures({ execs, stdout, logs, sessions, pods, pages, scraped
       (windows) => medianOf(windows.map(({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs)),
       0.3,
     ),
+    ...statsPassFigures(statsPass),
   ];
 }
 

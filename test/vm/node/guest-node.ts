@@ -12,7 +12,8 @@ const minuteMs = 60_000;
 /** An emulated processor is about twenty times slower than the host's, which may be busy too. */
 const BOOT_TIMEOUT_MS = 10 * minuteMs;
 const SCRIPT_TIMEOUT_MS = 5 * minuteMs;
-const RUN_TIMEOUT_MS = 60 * minuteMs;
+/** As long as the longest of the extended suites. */
+const RUN_TIMEOUT_MS = 180 * minuteMs;
 
 /** 2 MiB pages that the kernel sets aside at its start, for pods that request some. */
 const hugePages = 16;

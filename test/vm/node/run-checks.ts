@@ -1,12 +1,12 @@
 // Boots a node with systemd and Berth, joins it to a control plane on this machine, and runs the checks of its cgroups:
-// npm run vm -- node [--containerd 2.1] [--driver cgroupfs] [--short | --batch NAME ...]
+// npm run vm -- node [--containerd 2.1] [--driver cgroupfs] [--short | --batch NAME ...] [--only TEXT ...]
 import { parseArgs } from "node:util";
 import { buildIfStale } from "../../bed/build.ts";
 import { cgroupBatches } from "../../differential/cgroups/cgroup-cases.ts";
 import type { Outcome } from "../../suite.ts";
 import { closingLine, outcomeLine, seconds } from "../../test-summary.ts";
 import { type NodeBed, startNodeBed } from "./node-bed.ts";
-import { nodeChecks } from "./node-checks.ts";
+import { type NodeCheck, nodeChecks } from "./node-checks.ts";
 import type { CgroupDriver, NodeContainerd } from "./system-files.ts";
 
 interface NodeRun {
@@ -14,6 +14,8 @@ interface NodeRun {
   readonly driver: CgroupDriver;
   readonly isShort: boolean;
   readonly batches: readonly string[];
+  /** Parts of the names of the checks that run after the first one, which always runs; all checks if it is empty. */
+  readonly only: readonly string[];
 }
 
 /** The batches with pods. */
@@ -45,7 +47,7 @@ async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promi
       );
     });
     if (!isBooted || bed === undefined) return outcomes;
-    for (const [name, check] of nodeChecks(bed, run))
+    for (const [name, check] of selectChecks(bed, run))
       if (!(await record(name, check))) {
         print(`the end of the agent's log:\n${await bed.agentLog("berth")}`);
         break;
@@ -56,7 +58,20 @@ async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promi
   }
 }
 
-const usage = "npm run vm -- node [--containerd 1.7 | 2.1] [--driver systemd | cgroupfs] [--short | --batch NAME ...]";
+/** The first check, which starts the agent, and those whose names the run selects. */
+function selectChecks(bed: NodeBed, run: NodeRun): readonly NodeCheck[] {
+  const isSelected = (name: string) => run.only.length === 0 || run.only.some((part) => name.includes(part));
+  const [first, ...others] = nodeChecks(bed, run);
+  const selected = others.filter(([name]) => isSelected(name));
+  if (selected.length === 0)
+    throw new Error(
+      `no check is called ${run.only.join(" or ")}; there are:\n${others.map(([name]) => name).join("\n")}`,
+    );
+  return [first!, ...selected];
+}
+
+const usage =
+  "npm run vm -- node [--containerd 1.7 | 2.1] [--driver systemd | cgroupfs] [--short | --batch NAME ...] [--only TEXT ...]";
 
 /** Runs the checks that the arguments select. Returns the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
@@ -67,9 +82,10 @@ export async function main(args: readonly string[]): Promise<number> {
       driver: { type: "string", default: "systemd" },
       short: { type: "boolean", default: false },
       batch: { type: "string", multiple: true, default: allBatches },
+      only: { type: "string", multiple: true, default: [] },
     },
   });
-  const { containerd, driver, short: isShort, batch: batches } = values;
+  const { containerd, driver, short: isShort, batch: batches, only } = values;
   if ((containerd !== "1.7" && containerd !== "2.1") || (driver !== "systemd" && driver !== "cgroupfs")) {
     console.error(usage);
     return 2;
@@ -80,7 +96,7 @@ export async function main(args: readonly string[]): Promise<number> {
     return 2;
   }
   const started = performance.now();
-  const outcomes = await runNodeChecks({ containerd, driver, isShort, batches }, console.log);
+  const outcomes = await runNodeChecks({ containerd, driver, isShort, batches, only }, console.log);
   console.log(`total time: ${seconds(performance.now() - started)}`);
   console.log(closingLine(outcomes));
   return outcomes.some(({ failed }) => failed.length > 0) ? 1 : 0;

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { kernelTunables } from "../../../agent/preflight/kernel-tunables.ts";
 import { allContainerStatuses } from "../../../proto/kubernetes/containers.ts";
-import type { ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { cgroupPods } from "../../differential/cgroups/cgroup-cases.ts";
 import {
@@ -12,20 +12,15 @@ import {
   resourceStatus,
 } from "../../differential/cgroups/cgroup-recording.ts";
 import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-tree.ts";
-import {
-  compareCgroups,
-  compareTrees,
-  type NodeCgroups,
-  recordedCgroups,
-} from "../../differential/cgroups/compare-cgroups.ts";
+import { compareCgroups, type NodeCgroups, recordedCgroups } from "../../differential/cgroups/compare-cgroups.ts";
+import { adoptTree, reloadSystemd } from "./adoption.ts";
+import { assert, awaitCgroups, deletePods, withoutControllers } from "./await-cgroups.ts";
 import { besteffortPod, cpuHog, forkBomb, memoryHog } from "./check-pods.ts";
 import { isReady, type NodeBed } from "./node-bed.ts";
 import { readNodeFacts } from "./node-facts.ts";
 import type { CgroupDriver } from "./system-files.ts";
 
 const STEP_TIMEOUT_MS = 10 * 60_000;
-/** Limits are written with the cgroup, or within a minute after it, which is more on a busy machine. */
-const CGROUPS_TIMEOUT_MS = 3 * 60_000;
 const POLL_MS = 1000;
 /** `podPidsLimit` of the check with the fork bomb. */
 const PIDS_LIMIT = 60;
@@ -33,33 +28,16 @@ const PIDS_LIMIT = 60;
 /** A check and its detail for the line of its result. It throws if Berth does something else. */
 export type NodeCheck = readonly [name: string, run: () => Promise<string>];
 
-function assert(condition: boolean, otherwise: string): asserts condition {
-  if (!condition) throw new Error(otherwise);
-}
-
-/** The cgroups, once `findDifferences` finds none. The error names the last ones. */
-async function awaitCgroups(
-  bed: NodeBed,
-  what: string,
-  findDifferences: (cgroups: CgroupTree) => readonly string[],
-): Promise<CgroupTree> {
-  let differences: readonly string[] = [];
-  return await pollUntil(
-    what,
-    CGROUPS_TIMEOUT_MS,
-    async () => {
-      const cgroups = await bed.readCgroups();
-      differences = findDifferences(cgroups);
-      return differences.length === 0 && cgroups;
-    },
-    POLL_MS,
-  ).catch((cause: Error) => {
-    throw new Error(`${cause.message}:\n${differences.join("\n")}`, { cause });
-  });
-}
+const podsOf = (names: readonly string[]) => cgroupPods.filter(({ metadata }) => names.includes(metadata.name ?? ""));
 
 /** Pods of the short run: one of each class, and one with resources of its own. */
-const corePods = ["guaranteed-two", "guaranteed-pod-level", "burstable-overhead", "burstable-limits", "besteffort"];
+const corePods = podsOf([
+  "guaranteed-two",
+  "guaranteed-pod-level",
+  "burstable-overhead",
+  "burstable-limits",
+  "besteffort",
+]);
 
 export interface NodeCheckOptions {
   readonly driver: CgroupDriver;
@@ -119,6 +97,7 @@ export function nodeChecks(bed: NodeBed, { driver, isShort, batches }: NodeCheck
     ["a CPU hog is held to its limit", () => holdCpuHog(bed)],
     ["a memory hog is killed alone", () => killMemoryHog(bed)],
     ["a restarted agent adopts the tree", () => adoptTree(bed)],
+    ["a new systemd keeps the tree", () => reloadSystemd(bed)],
     ["a fork bomb is held", () => holdForkBomb(bed)],
     [
       "deleted pods leave no cgroup",
@@ -151,33 +130,6 @@ function assertStatuses(recorded: RecordedBatch["pods"], pods: ReadonlyMap<strin
 const countFiles = (cgroups: CgroupTree) =>
   `${[...cgroups.values()].flatMap((files) => Object.keys(files)).length} files of ${cgroups.size} cgroups`;
 
-/**
- * The cgroups without the files that depend on which controllers a cgroup has turned on for those below it. Without
- * containers that depends on the moment: systemd turns off those that no unit needs, and runc turns on all of them.
- */
-const withoutControllers = (cgroups: CgroupTree): CgroupTree =>
-  new Map(
-    [...cgroups].map(([cgroup, files]) => [
-      cgroup,
-      Object.fromEntries(
-        Object.entries(files).filter(
-          ([file]) => !/^(cgroup\.(controllers|subtree_control)|(cpuset|misc|rdma)\..*)$/.test(file),
-        ),
-      ),
-    ]),
-  );
-
-/** Deletes all pods and returns once the cgroups are as they were without pods. */
-async function deletePods(bed: NodeBed, withoutPods: CgroupTree): Promise<void> {
-  await bed.deletePods();
-  await awaitCgroups(bed, "the cgroups before the first pod", (cgroups) =>
-    compareTrees(
-      ["the node before its first pod", withoutControllers(withoutPods)],
-      ["the node after its last", withoutControllers(cgroups)],
-    ),
-  );
-}
-
 /** Compares pods of several batches, and not the levels above them, which depend on all pods of a batch. */
 async function compareCorePods(
   bed: NodeBed,
@@ -185,15 +137,13 @@ async function compareCorePods(
   readNode: () => NodeCgroups["node"],
 ): Promise<string> {
   const { batches } = await readCgroupRecording(driver);
+  const names = new Set(corePods.map(({ metadata }) => metadata.name));
   const recorded = new Map(Object.values(batches).flatMap((batch) => [...recordedCgroups(batch).cgroups]));
   const [first] = Object.values(batches);
   const ofCorePods = (cgroups: CgroupTree) =>
-    new Map([...cgroups].filter(([cgroup]) => corePods.includes(podOfCgroup(cgroup) ?? "")));
+    new Map([...cgroups].filter(([cgroup]) => names.has(podOfCgroup(cgroup))));
   const kubelet = { node: first!.node, cgroups: ofCorePods(recorded) };
-  await bed.createPods(
-    cgroupPods.filter(({ metadata }) => corePods.includes(metadata.name ?? "")),
-    isReady,
-  );
+  await bed.createPods(corePods, isReady);
   const cgroups = await awaitCgroups(bed, "the kubelet's files", (seen) =>
     compareCgroups(kubelet, { node: readNode(), cgroups: ofCorePods(seen) }),
   );
@@ -228,38 +178,6 @@ async function killMemoryHog(bed: NodeBed): Promise<string> {
   assert(bystander?.state?.running !== undefined, `the container beside it is ${JSON.stringify(bystander?.state)}`);
   const [, killed] = /^oom_kill (\d+)/m.exec(await bed.guest.run(`${findCgroup(pod!)}cat $cgroup/memory.events`)) ?? [];
   return `OOMKilled with code 137, ${killed} processes; the container beside it runs`;
-}
-
-/** Containers with their ids and restarts: what a restart of the agent must not change. */
-function containersOf(pods: Iterable<Pod>): readonly string[] {
-  const line =
-    (pod: Pod) =>
-    ({ name, containerID, restartCount }: ContainerStatus) =>
-      `${pod.metadata.name}/${name} ${containerID} ${restartCount}`;
-  return [...pods].flatMap((pod) => allContainerStatuses(pod.status).map(line(pod))).toSorted();
-}
-
-async function adoptTree(bed: NodeBed): Promise<string> {
-  const before = { cgroups: await bed.readCgroups(), pods: await bed.listPods() };
-  await bed.stopAgent("berth", "SIGKILL");
-  await bed.startAgent("berth");
-  // The Node stays Ready while its agent is away, so a new pod shows that the new agent works.
-  const proof = besteffortPod("after-the-restart");
-  await bed.createPods([proof], isReady);
-  const isOther = (cgroup: string) => !cgroup.startsWith("kubepods/besteffort/after-the-restart");
-  await awaitCgroups(bed, "the cgroups as before the restart", (cgroups) =>
-    compareTrees(
-      ["the node before the restart", before.cgroups],
-      ["the node after it", new Map([...cgroups].filter(([cgroup]) => isOther(cgroup)))],
-    ),
-  );
-  const after = await bed.listPods();
-  const [was, is] = [before.pods, after].map((pods) =>
-    containersOf([...pods.values()].filter(({ metadata }) => metadata.name !== proof.metadata.name)),
-  ) as [readonly string[], readonly string[]];
-  const changed = is.filter((line) => !was.includes(line));
-  assert(changed.length === 0 && is.length === was.length, `these containers are others: ${changed.join(", ")}`);
-  return `${was.length} containers and ${before.cgroups.size} cgroups are the same`;
 }
 
 async function holdForkBomb(bed: NodeBed): Promise<string> {

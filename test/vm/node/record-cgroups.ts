@@ -1,7 +1,6 @@
 // Records every cgroup of a stock node that the reference kubelet runs, into test/golden/kubelet-cgroups: with the systemd
 // driver and with cgroupfs, half an hour each. It records the batches that are not recorded as they are now, one after the
 // other on one node, so that a run that was interrupted goes on. npm run vm -- record-cgroups [DRIVER]
-import { isDeepStrictEqual } from "node:util";
 import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { cgroupBatches } from "../../differential/cgroups/cgroup-cases.ts";
@@ -12,7 +11,8 @@ import {
   toRecord,
   writeRecordedBatch,
 } from "../../differential/cgroups/cgroup-recording.ts";
-import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-tree.ts";
+import { podOfCgroup } from "../../differential/cgroups/cgroup-tree.ts";
+import { readSettledCgroups } from "./await-cgroups.ts";
 import { type NodeBed, startNodeBed } from "./node-bed.ts";
 import { readNodeFacts, readVersions } from "./node-facts.ts";
 import { type CgroupDriver, cgroupDrivers } from "./system-files.ts";
@@ -50,7 +50,7 @@ async function recordBatch(
   await bed.runBatch(name);
   print(`${driver}, batch ${name}: ${created.length} pods run`);
   const isRefreshed = created.length > 0 && name !== "resized";
-  const cgroups = await settledCgroups(bed, isRefreshed ? REFRESH_MS.afterStarts : REFRESH_MS.otherwise);
+  const cgroups = await readSettledCgroups(bed, isRefreshed ? REFRESH_MS.afterStarts : REFRESH_MS.otherwise);
   const pods = await bed.listPods();
   const recordedPair = (pod: Pod) => {
     const podName = pod.metadata.name ?? "";
@@ -67,21 +67,6 @@ async function recordBatch(
     "the cgroups of the pods to be gone",
     STEP_TIMEOUT_MS,
     async () => [...(await bed.readCgroups()).keys()].every((cgroup) => podOfCgroup(cgroup) === undefined),
-    POLL_MS,
-  );
-}
-
-/** All cgroups, once they have stayed as they are for longer than the kubelet needs to write them again. */
-async function settledCgroups(bed: NodeBed, refreshMs: number): Promise<CgroupTree> {
-  let settled = { cgroups: await bed.readCgroups(), since: performance.now() };
-  return await pollUntil(
-    "cgroups that do not change",
-    STEP_TIMEOUT_MS,
-    async () => {
-      const cgroups = await bed.readCgroups();
-      if (!isDeepStrictEqual(cgroups, settled.cgroups)) settled = { cgroups, since: performance.now() };
-      return performance.now() - settled.since > refreshMs && cgroups;
-    },
     POLL_MS,
   );
 }

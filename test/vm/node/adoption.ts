@@ -1,0 +1,78 @@
+// What must change no pod that runs: a restart of the agent, and systemd's own.
+import { allContainerStatuses } from "../../../proto/kubernetes/containers.ts";
+import type { ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-tree.ts";
+import { compareTrees } from "../../differential/cgroups/compare-cgroups.ts";
+import { assert, awaitCgroups, withoutControllers } from "./await-cgroups.ts";
+import { besteffortPod } from "./check-pods.ts";
+import { isReady, type NodeBed } from "./node-bed.ts";
+
+/** The pods that run, and their cgroups. */
+interface RunningPods {
+  readonly containers: readonly string[];
+  readonly cgroups: CgroupTree;
+}
+
+const readRunningPods = async (bed: NodeBed): Promise<RunningPods> => ({
+  containers: containersOf((await bed.listPods()).values()),
+  cgroups: await bed.readCgroups(),
+});
+
+/** Containers with their ids and restarts: what a restart of the agent must not change. */
+function containersOf(pods: Iterable<Pod>): readonly string[] {
+  const line =
+    (pod: Pod) =>
+    ({ name, containerID, restartCount }: ContainerStatus) =>
+      `${pod.metadata.name}/${name} ${containerID} ${restartCount}`;
+  return [...pods].flatMap((pod) => allContainerStatuses(pod.status).map(line(pod))).toSorted();
+}
+
+/**
+ * Creates a pod, which shows that the agent works: the Node stays Ready while its agent is away. Throws unless all other
+ * containers and cgroups are as before. Returns how many there are.
+ */
+async function assertUnchanged(bed: NodeBed, before: RunningPods, proofName: string): Promise<string> {
+  await bed.createPods([besteffortPod(proofName)], isReady);
+  const hasPods = [...before.cgroups.keys()].some((cgroup) => podOfCgroup(cgroup) !== undefined);
+  // The first pod turns controllers on.
+  const comparable = hasPods ? (cgroups: CgroupTree) => cgroups : withoutControllers;
+  const ofOthers = (cgroups: CgroupTree) =>
+    new Map([...cgroups].filter(([cgroup]) => podOfCgroup(cgroup) !== proofName));
+  await awaitCgroups(bed, "the same cgroups as before", (cgroups) =>
+    compareTrees(["the node before", comparable(before.cgroups)], ["the node after", comparable(ofOthers(cgroups))]),
+  );
+  const others = [...(await bed.listPods()).values()].filter(({ metadata }) => metadata.name !== proofName);
+  const containers = containersOf(others);
+  const changed = containers.filter((line) => !before.containers.includes(line));
+  assert(
+    changed.length === 0 && containers.length === before.containers.length,
+    `these containers are others: ${changed.join(", ")}`,
+  );
+  return `${containers.length} containers and ${before.cgroups.size} cgroups are the same`;
+}
+
+/** The agent is killed and started again. */
+export async function adoptTree(bed: NodeBed): Promise<string> {
+  const before = await readRunningPods(bed);
+  await bed.stopAgent("berth", "SIGKILL");
+  await bed.startAgent("berth");
+  return await assertUnchanged(bed, before, "after-the-restart");
+}
+
+/**
+ * systemd reads its units again, and then starts itself again, which closes every connection to it. It writes the
+ * properties of its slices to their files, so a limit that only the file has would be gone: the cgroups are read at once,
+ * before the agent repairs them.
+ */
+export async function reloadSystemd(bed: NodeBed): Promise<string> {
+  const before = await readRunningPods(bed);
+  for (const command of ["daemon-reload", "daemon-reexec"]) {
+    await bed.guest.run(`systemctl ${command}`);
+    const differences = compareTrees(
+      ["the node before", before.cgroups],
+      [`the node after ${command}`, await bed.readCgroups()],
+    );
+    assert(differences.length === 0, `systemctl ${command} has changed cgroups:\n${differences.join("\n")}`);
+  }
+  return await assertUnchanged(bed, before, "after-the-reexec");
+}

@@ -50,7 +50,7 @@ export function allExtendedSuites(files: readonly TestFile[]): readonly Suite[] 
     withMany("workloads"),
     { ...testSuite("memory after 2000 pods", memory, { BERTH_MEMORY_PODS: "2000" }), timeoutMs: LONG_MS },
     program("vm", "test/vm/run.ts"),
-    program("vm node", "test/vm/run.ts", "node"),
+    program("vm node", "test/vm/run.ts", "node", "--pods", "100"),
     program("vm node with containerd 2.1", "test/vm/run.ts", "node", "--containerd", "2.1"),
     program("vm node with cgroupfs", "test/vm/run.ts", "node", "--driver", "cgroupfs"),
     program("planted faults", "test/mutation/run.ts", "100", "--write"),

@@ -39,3 +39,6 @@ export const forkBomb: Pod = podOf(
 
 /** A pod without requests, which changes the limits of no other cgroup. */
 export const besteffortPod = (name: string): Pod => podOf(name, {}, spec);
+
+/** A pod whose only container exits with code 0 at once. */
+export const shortPod = (name: string): Pod => podOf(name, { command: ["true"] }, { ...spec, restartPolicy: "Never" });

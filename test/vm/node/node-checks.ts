@@ -15,7 +15,7 @@ import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-
 import { compareCgroups, type NodeCgroups, recordedCgroups } from "../../differential/cgroups/compare-cgroups.ts";
 import { adoptTree, reloadSystemd } from "./adoption.ts";
 import { assert, awaitCgroups, deletePods, withoutControllers } from "./await-cgroups.ts";
-import { besteffortPod, cpuHog, forkBomb, memoryHog } from "./check-pods.ts";
+import { besteffortPod, cpuHog, forkBomb, memoryHog, shortPod } from "./check-pods.ts";
 import { isReady, type NodeBed } from "./node-bed.ts";
 import { readNodeFacts } from "./node-facts.ts";
 import type { CgroupDriver } from "./system-files.ts";
@@ -45,10 +45,13 @@ export interface NodeCheckOptions {
   readonly isShort: boolean;
   /** The batches of pods that run; not in the short run. */
   readonly batches: readonly string[];
+  /** How many pods are made and removed; not in the short run. */
+  readonly podCount: number;
 }
 
 /** The checks of a bed whose guest has Berth, which does not run yet. */
-export function nodeChecks(bed: NodeBed, { driver, isShort, batches }: NodeCheckOptions): readonly NodeCheck[] {
+export function nodeChecks(bed: NodeBed, options: NodeCheckOptions): readonly NodeCheck[] {
+  const { driver, isShort, batches } = options;
   let withoutPods: CgroupTree = new Map();
   let node: Awaited<ReturnType<typeof readNodeFacts>>;
   const awaitKubeletCgroups = async (
@@ -106,7 +109,13 @@ export function nodeChecks(bed: NodeBed, { driver, isShort, batches }: NodeCheck
         return "the tree is as before the first pod";
       },
     ],
+    ...(isShort ? [] : longChecks(bed, options, () => withoutPods)),
   ];
+}
+
+/** The checks that begin with a node without pods. */
+function longChecks(bed: NodeBed, { podCount }: NodeCheckOptions, withoutPods: () => CgroupTree): readonly NodeCheck[] {
+  return [[`${podCount} pods are made and removed`, () => makeAndRemove(bed, withoutPods(), podCount)]];
 }
 
 async function assertTunables({ guest }: NodeBed): Promise<void> {
@@ -148,6 +157,21 @@ async function compareCorePods(
     compareCgroups(kubelet, { node: readNode(), cgroups: ofCorePods(seen) }),
   );
   return `${countFiles(ofCorePods(cgroups))}, ${corePods.length} pods`;
+}
+
+/** Makes pods that end at once, all of which exist together, and removes them. */
+async function makeAndRemove(bed: NodeBed, withoutPods: CgroupTree, count: number): Promise<string> {
+  await deletePods(bed, withoutPods);
+  const isDone = ({ status }: Pod) => status?.phase === "Succeeded";
+  const started = performance.now();
+  await bed.createPods(
+    Array.from({ length: count }, (_, at) => shortPod(`many-${at}`)),
+    isDone,
+  );
+  const madeMs = performance.now() - started;
+  await deletePods(bed, withoutPods);
+  const perPod = (ms: number) => `${(ms / count / 1000).toFixed(1)} s`;
+  return `${perPod(madeMs)} for each start, ${perPod(performance.now() - started - madeMs)} for each removal; the tree is as before`;
 }
 
 /** A shell script that stores the path of a pod's cgroup in `$cgroup`. */

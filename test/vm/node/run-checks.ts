@@ -1,5 +1,5 @@
 // Boots a node with systemd and Berth, joins it to a control plane on this machine, and runs the checks of its cgroups:
-// npm run vm -- node [--containerd 2.1] [--driver cgroupfs] [--short | --batch NAME ...] [--only TEXT ...]
+// npm run vm -- node [--containerd 2.1] [--driver cgroupfs] [--short | --batch NAME ...] [--pods N] [--only TEXT ...]
 import { parseArgs } from "node:util";
 import { buildIfStale } from "../../bed/build.ts";
 import { cgroupBatches } from "../../differential/cgroups/cgroup-cases.ts";
@@ -14,9 +14,13 @@ interface NodeRun {
   readonly driver: CgroupDriver;
   readonly isShort: boolean;
   readonly batches: readonly string[];
+  readonly podCount: number;
   /** Parts of the names of the checks that run after the first one, which always runs; all checks if it is empty. */
   readonly only: readonly string[];
 }
+
+/** What a node accepts by default. */
+const MAX_PODS = 110;
 
 /** The batches with pods. */
 const allBatches = Object.keys(cgroupBatches).filter((name) => name !== "none");
@@ -71,7 +75,7 @@ function selectChecks(bed: NodeBed, run: NodeRun): readonly NodeCheck[] {
 }
 
 const usage =
-  "npm run vm -- node [--containerd 1.7 | 2.1] [--driver systemd | cgroupfs] [--short | --batch NAME ...] [--only TEXT ...]";
+  "npm run vm -- node [--containerd 1.7 | 2.1] [--driver systemd | cgroupfs] [--short | --batch NAME ...] [--pods N] [--only TEXT ...]";
 
 /** Runs the checks that the arguments select. Returns the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
@@ -82,10 +86,16 @@ export async function main(args: readonly string[]): Promise<number> {
       driver: { type: "string", default: "systemd" },
       short: { type: "boolean", default: false },
       batch: { type: "string", multiple: true, default: allBatches },
+      pods: { type: "string", default: "30" },
       only: { type: "string", multiple: true, default: [] },
     },
   });
   const { containerd, driver, short: isShort, batch: batches, only } = values;
+  const podCount = Number(values.pods);
+  if (!Number.isInteger(podCount) || podCount < 1 || podCount > MAX_PODS) {
+    console.error(`vm node: --pods is ${values.pods}, and must be from 1 to ${MAX_PODS}\n${usage}`);
+    return 2;
+  }
   if ((containerd !== "1.7" && containerd !== "2.1") || (driver !== "systemd" && driver !== "cgroupfs")) {
     console.error(usage);
     return 2;
@@ -96,7 +106,7 @@ export async function main(args: readonly string[]): Promise<number> {
     return 2;
   }
   const started = performance.now();
-  const outcomes = await runNodeChecks({ containerd, driver, isShort, batches, only }, console.log);
+  const outcomes = await runNodeChecks({ containerd, driver, isShort, batches, podCount, only }, console.log);
   console.log(`total time: ${seconds(performance.now() - started)}`);
   console.log(closingLine(outcomes));
   return outcomes.some(({ failed }) => failed.length > 0) ? 1 : 0;

@@ -13,7 +13,7 @@ import {
 } from "../../differential/cgroups/cgroup-recording.ts";
 import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-tree.ts";
 import { compareCgroups, type NodeCgroups, recordedCgroups } from "../../differential/cgroups/compare-cgroups.ts";
-import { adoptTree, reloadSystemd } from "./adoption.ts";
+import { addPodCgroups, adoptTree, reloadSystemd, takeOverFromKubelet } from "./adoption.ts";
 import { assert, awaitCgroups, deletePods, withoutControllers } from "./await-cgroups.ts";
 import { besteffortPod, cpuHog, forkBomb, memoryHog, shortPod } from "./check-pods.ts";
 import { isReady, type NodeBed } from "./node-bed.ts";
@@ -38,6 +38,7 @@ const corePods = podsOf([
   "burstable-limits",
   "besteffort",
 ]);
+const kubeletPods = podsOf(["guaranteed-two", "burstable-limits", "besteffort"]);
 
 export interface NodeCheckOptions {
   readonly driver: CgroupDriver;
@@ -114,8 +115,23 @@ export function nodeChecks(bed: NodeBed, options: NodeCheckOptions): readonly No
 }
 
 /** The checks that begin with a node without pods. */
-function longChecks(bed: NodeBed, { podCount }: NodeCheckOptions, withoutPods: () => CgroupTree): readonly NodeCheck[] {
-  return [[`${podCount} pods are made and removed`, () => makeAndRemove(bed, withoutPods(), podCount)]];
+function longChecks(
+  bed: NodeBed,
+  { driver, podCount }: NodeCheckOptions,
+  withoutPods: () => CgroupTree,
+): readonly NodeCheck[] {
+  return [
+    ["the kubelet's pods run on under Berth", () => takeOverFromKubelet(bed, withoutPods(), kubeletPods)],
+    ...(driver === "cgroupfs"
+      ? [
+          [
+            "pods without cgroups run on, and the next ones have some",
+            () => addPodCgroups(bed, withoutPods()),
+          ] satisfies NodeCheck,
+        ]
+      : []),
+    [`${podCount} pods are made and removed`, () => makeAndRemove(bed, withoutPods(), podCount)],
+  ];
 }
 
 async function assertTunables({ guest }: NodeBed): Promise<void> {

@@ -45,7 +45,7 @@ async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promi
   try {
     print(await buildIfStale());
     const isBooted = await record("boot", async () => {
-      bed = await startNodeBed({ ...run, agents: ["berth"], print });
+      bed = await startNodeBed({ ...run, agents: run.isShort ? ["berth"] : ["kubelet", "berth"], print });
       return await bed.guest.run(
         `echo "Linux $(uname -r), containerd $(ctr version 2> /dev/null | sed -n '/^Server/,$ s/^ *Version: *//p')"`,
       );

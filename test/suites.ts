@@ -204,7 +204,8 @@ export function extendedSuites(files: readonly TestFile[]): readonly Suite[] {
 
 /**
  * The shortest checks of the agent in an emulated guest with systemd. It runs alone, because containerd's own time limits are
- * short for an emulated processor that gets little of a busy machine's. The guest has an x86-64 processor, so it runs there alone.
+ * short for an emulated processor that gets little of a busy machine's. On an idle one of two processors it takes less than
+ * four minutes. The guest has an x86-64 processor, so it runs there alone.
  */
 export function guestSuites(architecture: NodeJS.Architecture): readonly Suite[] {
   const argv = [process.execPath, "test/vm/run.ts", "node", "--short"];

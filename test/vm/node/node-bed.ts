@@ -5,7 +5,7 @@ import { nodes, pods, runtimeClasses } from "../../../kube/resource.ts";
 import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { builtBinary } from "../../bed/agent.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { cgroupBatches, heavyClass } from "../../differential/cgroups/cgroup-cases.ts";
+import { heavyClass } from "../../differential/cgroups/cgroup-cases.ts";
 import { type CgroupTree, nameCgroups, parseCgroups, printCgroups } from "../../differential/cgroups/cgroup-tree.ts";
 import { resizePatch } from "../../differential/cgroups/resize-cases.ts";
 import { createAdminClient } from "../../upstream/admin-client.ts";
@@ -61,10 +61,10 @@ export interface NodeBed {
   /** Patches the subresource `resize` of a pod. */
   resizePod(name: string, patch: Readonly<Record<string, unknown>>): Promise<void>;
   /**
-   * Creates the pods of a batch, resizes those that have a resize once all are Ready, and returns all as the API server
-   * has them once no resize is under way.
+   * Creates pods, resizes those that have a resize once all are Ready, and returns all as the API server has them once
+   * no resize is under way.
    */
-  runBatch(name: string): Promise<readonly Pod[]>;
+  runPods(created: readonly Pod[]): Promise<readonly Pod[]>;
   /** The pods of the API server, by name. */
   listPods(): Promise<ReadonlyMap<string, Pod>>;
   /** Deletes all pods, three at a time, and returns once the API server has none. */
@@ -165,14 +165,13 @@ function createBed({ guest, kube, kubectl, containerd, driver, print, endPlane }
     listPods,
     createPods,
     resizePod,
-    async runBatch(name) {
-      const batch = cgroupBatches[name] ?? [];
-      await createPods(batch, isReady);
-      for (const { metadata } of batch) {
+    async runPods(created) {
+      await createPods(created, isReady);
+      for (const { metadata } of created) {
         const patch = resizePatch(metadata.name ?? "");
         if (patch !== undefined) await resizePod(metadata.name ?? "", patch);
       }
-      return await awaitPods(batch, isResized, { everyMs: POLL_MS, missing: 0 });
+      return await awaitPods(created, isResized, { everyMs: POLL_MS, missing: 0 });
     },
     async startAgent(agent, configuration = {}) {
       // What is not a default: the driver, which kubeadm sets, where containerd does not tell it, and the time that a start

@@ -4,7 +4,7 @@ import { kernelTunables } from "../../../agent/preflight/kernel-tunables.ts";
 import { allContainerStatuses } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { cgroupPods } from "../../differential/cgroups/cgroup-cases.ts";
+import { cgroupBatches, cgroupPods } from "../../differential/cgroups/cgroup-cases.ts";
 import {
   type CgroupRecording,
   type RecordedBatch,
@@ -13,6 +13,7 @@ import {
 } from "../../differential/cgroups/cgroup-recording.ts";
 import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-tree.ts";
 import { compareCgroups, type NodeCgroups, recordedCgroups } from "../../differential/cgroups/compare-cgroups.ts";
+import { resizePods } from "../../differential/cgroups/resize-cases.ts";
 import { addPodCgroups, adoptTree, reloadSystemd, takeOverFromKubelet } from "./adoption.ts";
 import { assert, awaitCgroups, deletePods, withoutControllers } from "./await-cgroups.ts";
 import { besteffortPod, cpuHog, forkBomb, memoryHog, shortPod } from "./check-pods.ts";
@@ -28,15 +29,18 @@ const PIDS_LIMIT = 60;
 /** A check and its detail for the line of its result. It throws if Berth does something else. */
 export type NodeCheck = readonly [name: string, run: () => Promise<string>];
 
-const podsOf = (names: readonly string[]) => cgroupPods.filter(({ metadata }) => names.includes(metadata.name ?? ""));
+const podsOf = (names: readonly string[]) =>
+  [...cgroupPods, ...resizePods].filter(({ metadata }) => names.includes(metadata.name ?? ""));
 
-/** Pods of the short run: one of each class, and one with resources of its own. */
+/** Pods of the short run: one of each class, one with resources of its own, and two that are resized while they run. */
 const corePods = podsOf([
   "guaranteed-two",
   "guaranteed-pod-level",
   "burstable-overhead",
   "burstable-limits",
   "besteffort",
+  "resize-up",
+  "resize-down",
 ]);
 const kubeletPods = podsOf(["guaranteed-two", "burstable-limits", "besteffort"]);
 
@@ -83,7 +87,7 @@ export function nodeChecks(bed: NodeBed, options: NodeCheckOptions): readonly No
         async () => {
           await deletePods(bed, withoutPods);
           const recording = await readCgroupRecording(driver);
-          const pods = await bed.runBatch(name);
+          const pods = await bed.runPods(cgroupBatches[name] ?? []);
           const cgroups = await awaitKubeletCgroups("the kubelet's files", recording, name);
           assertStatuses(recording.batches[name]!.pods, await bed.listPods());
           return `${countFiles(cgroups)}, ${pods.length} pods`;
@@ -168,7 +172,7 @@ async function compareCorePods(
   const ofCorePods = (cgroups: CgroupTree) =>
     new Map([...cgroups].filter(([cgroup]) => names.has(podOfCgroup(cgroup))));
   const kubelet = { node: first!.node, cgroups: ofCorePods(recorded) };
-  await bed.createPods(corePods, isReady);
+  await bed.runPods(corePods);
   const cgroups = await awaitCgroups(bed, "the kubelet's files", (seen) =>
     compareCgroups(kubelet, { node: readNode(), cgroups: ofCorePods(seen) }),
   );

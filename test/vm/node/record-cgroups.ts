@@ -47,7 +47,7 @@ async function recordBatch(
   print: (line: string) => void,
 ): Promise<void> {
   const created = cgroupBatches[name] ?? [];
-  await bed.runBatch(name);
+  await bed.runPods(created);
   print(`${driver}, batch ${name}: ${created.length} pods run`);
   const isRefreshed = created.length > 0 && name !== "resized";
   const cgroups = await readSettledCgroups(bed, isRefreshed ? REFRESH_MS.afterStarts : REFRESH_MS.otherwise);

@@ -29,8 +29,9 @@ const POLL_MS = 500;
  */
 const MAX_AT_ONCE = 3;
 
-const nodeName = "vm-node";
-const namespace = "default";
+export const nodeName = "vm-node";
+/** The namespace of the pods of the tests. */
+export const namespace = "default";
 const agentFiles = { configuration: "/etc/kubernetes/kubelet.yaml", kubeconfig: "/etc/kubernetes/kubelet.conf" };
 
 /** The kubelet, and Berth in its place. */
@@ -51,6 +52,8 @@ export interface NodeBed {
    * Starts an agent with the stock configuration of a node and the given fields, and returns the Node once it is Ready.
    */
   startAgent(agent: NodeAgentName, configuration?: Readonly<Record<string, unknown>>): Promise<Node>;
+  /** The same, but returns once the agent's process runs. */
+  launchAgent(agent: NodeAgentName, configuration?: Readonly<Record<string, unknown>>): Promise<void>;
   /** Ends an agent with a signal and returns once it has ended. Its pods keep running. */
   stopAgent(agent: NodeAgentName, signal?: "SIGTERM" | "SIGKILL"): Promise<void>;
   /**
@@ -159,6 +162,18 @@ function createBed({ guest, kube, kubectl, containerd, driver, print, endPlane }
   const resizePod: NodeBed["resizePod"] = async (name, patch) => {
     await kubectl(["patch", "pod", name, "--subresource=resize", `--patch=${JSON.stringify(patch)}`]);
   };
+  const launchAgent: NodeBed["launchAgent"] = async (agent, configuration = {}) => {
+    // What is not a default: the driver, which kubeadm sets, where containerd does not tell it, and the time that a start
+    // may take.
+    const stock = {
+      apiVersion: "kubelet.config.k8s.io/v1beta1",
+      kind: "KubeletConfiguration",
+      ...(containerd === "1.7" && { cgroupDriver: driver }),
+      runtimeRequestTimeout: "15m",
+    };
+    await writeGuestFile(guest, agentFiles.configuration, JSON.stringify({ ...stock, ...configuration }));
+    await guest.run(`systemctl reset-failed ${agent} 2> /dev/null || true; systemctl start ${agent}`);
+  };
   return {
     guest,
     kube,
@@ -173,17 +188,9 @@ function createBed({ guest, kube, kubectl, containerd, driver, print, endPlane }
       }
       return await awaitPods(created, isResized, { everyMs: POLL_MS, missing: 0 });
     },
-    async startAgent(agent, configuration = {}) {
-      // What is not a default: the driver, which kubeadm sets, where containerd does not tell it, and the time that a start
-      // may take.
-      const stock = {
-        apiVersion: "kubelet.config.k8s.io/v1beta1",
-        kind: "KubeletConfiguration",
-        ...(containerd === "1.7" && { cgroupDriver: driver }),
-        runtimeRequestTimeout: "15m",
-      };
-      await writeGuestFile(guest, agentFiles.configuration, JSON.stringify({ ...stock, ...configuration }));
-      await guest.run(`systemctl reset-failed ${agent} 2> /dev/null || true; systemctl start ${agent}`);
+    launchAgent,
+    async startAgent(agent, configuration) {
+      await launchAgent(agent, configuration);
       return await pollUntil("the node to be Ready", STEP_TIMEOUT_MS, () => readyNode(kube), POLL_MS).catch(
         async (cause: Error) => {
           throw new Error(`${cause.message}; the end of its log:\n${await logOf(guest, agent)}`, { cause });

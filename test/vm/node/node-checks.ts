@@ -17,9 +17,10 @@ import { resizePods } from "../../differential/cgroups/resize-cases.ts";
 import { addPodCgroups, adoptTree, reloadSystemd, takeOverFromKubelet } from "./adoption.ts";
 import { assert, awaitCgroups, deletePods, withoutControllers } from "./await-cgroups.ts";
 import { besteffortPod, cpuHog, forkBomb, memoryHog, shortPod } from "./check-pods.ts";
+import { reportMismatch } from "./driver-mismatch.ts";
 import { isReady, type NodeBed } from "./node-bed.ts";
 import { readNodeFacts } from "./node-facts.ts";
-import type { CgroupDriver } from "./system-files.ts";
+import type { CgroupDriver, NodeContainerd } from "./system-files.ts";
 
 const STEP_TIMEOUT_MS = 10 * 60_000;
 const POLL_MS = 1000;
@@ -45,6 +46,7 @@ const corePods = podsOf([
 const kubeletPods = podsOf(["guaranteed-two", "burstable-limits", "besteffort"]);
 
 export interface NodeCheckOptions {
+  readonly containerd: NodeContainerd;
   readonly driver: CgroupDriver;
   /** Only the pods of the short run, and only their own cgroups. */
   readonly isShort: boolean;
@@ -121,7 +123,7 @@ export function nodeChecks(bed: NodeBed, options: NodeCheckOptions): readonly No
 /** The checks that begin with a node without pods. */
 function longChecks(
   bed: NodeBed,
-  { driver, podCount }: NodeCheckOptions,
+  { containerd, driver, podCount }: NodeCheckOptions,
   withoutPods: () => CgroupTree,
 ): readonly NodeCheck[] {
   return [
@@ -131,6 +133,15 @@ function longChecks(
           [
             "pods without cgroups run on, and the next ones have some",
             () => addPodCgroups(bed, withoutPods()),
+          ] satisfies NodeCheck,
+        ]
+      : []),
+    // A later containerd tells its driver, which replaces the configured one.
+    ...(containerd === "1.7"
+      ? [
+          [
+            "the wrong driver is reported until it is the right one",
+            () => reportMismatch(bed, withoutPods(), driver),
           ] satisfies NodeCheck,
         ]
       : []),

@@ -7,6 +7,8 @@ export type NodeContainerd = "1.7" | "2.1";
 /** Who creates the cgroups of containers: systemd, as on every distribution, or the runtime itself. */
 export const cgroupDrivers = ["systemd", "cgroupfs"] as const;
 export type CgroupDriver = (typeof cgroupDrivers)[number];
+/** The name that each driver gives to the cgroup of all pods, below the root. */
+export const rootCgroups: Readonly<Record<CgroupDriver, string>> = { systemd: "kubepods.slice", cgroupfs: "kubepods" };
 
 /** The guest's port on which busybox' httpd runs the scripts of the tests. */
 export const shellPort = 8000;

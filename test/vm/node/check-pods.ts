@@ -42,3 +42,17 @@ export const besteffortPod = (name: string): Pod => podOf(name, {}, spec);
 
 /** A pod whose only container exits with code 0 at once. */
 export const shortPod = (name: string): Pod => podOf(name, { command: ["true"] }, { ...spec, restartPolicy: "Never" });
+
+/** Uses all CPU time that pods get. */
+export const cpuEater: Pod = podOf(
+  "cpu-eater",
+  { command: script("for process in 1 2 3; do yes > /dev/null & done; exec yes > /dev/null") },
+  spec,
+);
+
+/** Takes all memory that pods get, again after each restart. One process of busybox does not take more than 2 GiB. */
+export const memoryEater: Pod = podOf(
+  "memory-eater",
+  { command: script("tail /dev/zero & exec tail /dev/zero") },
+  spec,
+);

@@ -8,6 +8,7 @@ import { cgroupBatches, cgroupPods } from "../../differential/cgroups/cgroup-cas
 import {
   type CgroupRecording,
   type RecordedBatch,
+  type RecordedNode,
   readCgroupRecording,
   resourceStatus,
 } from "../../differential/cgroups/cgroup-recording.ts";
@@ -15,6 +16,7 @@ import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-
 import { compareCgroups, type NodeCgroups, recordedCgroups } from "../../differential/cgroups/compare-cgroups.ts";
 import { resizePods } from "../../differential/cgroups/resize-cases.ts";
 import { addPodCgroups, adoptTree, reloadSystemd, takeOverFromKubelet } from "./adoption.ts";
+import { enforceAllocatable } from "./allocatable.ts";
 import { assert, awaitCgroups, deletePods, withoutControllers } from "./await-cgroups.ts";
 import { besteffortPod, cpuHog, forkBomb, memoryHog, shortPod } from "./check-pods.ts";
 import { reportMismatch } from "./driver-mismatch.ts";
@@ -116,7 +118,7 @@ export function nodeChecks(bed: NodeBed, options: NodeCheckOptions): readonly No
         return "the tree is as before the first pod";
       },
     ],
-    ...(isShort ? [] : longChecks(bed, options, () => withoutPods)),
+    ...(isShort ? [] : longChecks(bed, options, () => ({ withoutPods, node }))),
   ];
 }
 
@@ -124,15 +126,19 @@ export function nodeChecks(bed: NodeBed, options: NodeCheckOptions): readonly No
 function longChecks(
   bed: NodeBed,
   { containerd, driver, podCount }: NodeCheckOptions,
-  withoutPods: () => CgroupTree,
+  known: () => { readonly withoutPods: CgroupTree; readonly node: RecordedNode },
 ): readonly NodeCheck[] {
   return [
-    ["the kubelet's pods run on under Berth", () => takeOverFromKubelet(bed, withoutPods(), kubeletPods)],
+    [
+      "reservations are enforced, and the node answers under load",
+      () => enforceAllocatable(bed, known().withoutPods, { driver, node: known().node }),
+    ],
+    ["the kubelet's pods run on under Berth", () => takeOverFromKubelet(bed, known().withoutPods, kubeletPods)],
     ...(driver === "cgroupfs"
       ? [
           [
             "pods without cgroups run on, and the next ones have some",
-            () => addPodCgroups(bed, withoutPods()),
+            () => addPodCgroups(bed, known().withoutPods),
           ] satisfies NodeCheck,
         ]
       : []),
@@ -141,11 +147,11 @@ function longChecks(
       ? [
           [
             "the wrong driver is reported until it is the right one",
-            () => reportMismatch(bed, withoutPods(), driver),
+            () => reportMismatch(bed, known().withoutPods, driver),
           ] satisfies NodeCheck,
         ]
       : []),
-    [`${podCount} pods are made and removed`, () => makeAndRemove(bed, withoutPods(), podCount)],
+    [`${podCount} pods are made and removed`, () => makeAndRemove(bed, known().withoutPods, podCount)],
   ];
 }
 

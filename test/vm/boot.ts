@@ -26,8 +26,8 @@ export interface GuestMachine {
   readonly memoryMiB: number;
   /** Arguments of its kernel, in addition to those of every guest. */
   readonly kernelArgs?: readonly string[];
-  /** A port of the host's 127.0.0.1 that leads to a port of the guest, which then has a network card. */
-  readonly forward?: { readonly hostPort: number; readonly guestPort: number };
+  /** Ports of the host's 127.0.0.1 that lead to ports of the guest, which has a network card if there are some. */
+  readonly forwards?: readonly { readonly hostPort: number; readonly guestPort: number }[];
 }
 
 export interface BootOptions {
@@ -73,7 +73,7 @@ export function boot(image: Image, { machine, programs, folder, limitMs }: BootO
 
 function qemuArgs(
   { kernel, initrd, disks }: Image,
-  { memoryMiB, kernelArgs = [], forward }: GuestMachine,
+  { memoryMiB, kernelArgs = [], forwards = [] }: GuestMachine,
   root: string,
   consoleFile: string,
 ): readonly string[] {
@@ -84,15 +84,15 @@ function qemuArgs(
     ...["-serial", `file:${consoleFile}`, "-chardev", "stdio,id=tests,signal=off", "-serial", "chardev:tests"],
     ...["-kernel", kernel, "-initrd", initrd],
     ...["-append", ["console=ttyS0 panic=-1 psi=1 mitigations=off", ...kernelArgs].join(" ")],
-    ...(forward === undefined ? [] : networkArgs(forward)),
+    ...(forwards.length === 0 ? [] : networkArgs(forwards)),
     ...disks.flatMap((disk) => ["-drive", `file=${disk},format=raw,if=virtio,cache=unsafe`]),
   ];
 }
 
 /** QEMU's own network: the guest reaches the host's 127.0.0.1 as 10.0.2.2. Nothing boots from the card, so it needs no ROM. */
-function networkArgs({ hostPort, guestPort }: NonNullable<GuestMachine["forward"]>): readonly string[] {
-  const network = `user,id=net,hostfwd=tcp:127.0.0.1:${hostPort}-:${guestPort}`;
-  return ["-netdev", network, "-device", "virtio-net-pci,netdev=net,romfile="];
+function networkArgs(forwards: NonNullable<GuestMachine["forwards"]>): readonly string[] {
+  const ports = forwards.map(({ hostPort, guestPort }) => `hostfwd=tcp:127.0.0.1:${hostPort}-:${guestPort}`);
+  return ["-netdev", ["user", "id=net", ...ports].join(), "-device", "virtio-net-pci,netdev=net,romfile="];
 }
 
 /** The last lines of the guest's kernel console. */

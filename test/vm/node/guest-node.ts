@@ -6,7 +6,7 @@ import { berthFolder } from "../guest-paths.ts";
 import { unpackPrograms } from "../host-programs.ts";
 import { makeNodeImage, type NodeOptions } from "./node-image.ts";
 import { createRunFolder } from "./run-folder.ts";
-import { shellPort } from "./system-files.ts";
+import { kubeletPort, shellPort } from "./system-files.ts";
 
 const minuteMs = 60_000;
 /** An emulated processor is about twenty times slower than the host's, which may be busy too. */
@@ -25,6 +25,8 @@ export interface GuestNode {
    * line break; throws with the output if it fails, and after `limitMs`.
    */
   run(script: string, limitMs?: number): Promise<string>;
+  /** The port of the host's 127.0.0.1 that leads to the API of its agent. */
+  readonly agentPort: number;
   /** Powers it off at once and removes its disks. */
   end(): Promise<void>;
 }
@@ -35,8 +37,12 @@ export async function bootNode(options: NodeOptions, print: (line: string) => vo
   try {
     const programs = await unpackPrograms(print);
     const image = await makeNodeImage(folder.path, programs, options, print);
-    const [hostPort = 0] = await pickPorts(1);
-    const machine = { memoryMiB: 3072, kernelArgs, forward: { hostPort, guestPort: shellPort } };
+    const [hostPort = 0, agentPort = 0] = await pickPorts(2);
+    const forwards = [
+      { hostPort, guestPort: shellPort },
+      { hostPort: agentPort, guestPort: kubeletPort },
+    ];
+    const machine = { memoryMiB: 3072, kernelArgs, forwards };
     const guest = boot(image, { machine, programs, folder: folder.path, limitMs: RUN_TIMEOUT_MS });
     const run: GuestNode["run"] = (script, limitMs = SCRIPT_TIMEOUT_MS) => runScript(hostPort, script, limitMs);
     const end = async () => {
@@ -45,7 +51,7 @@ export async function bootNode(options: NodeOptions, print: (line: string) => vo
     };
     try {
       await untilReady(guest, run);
-      return { run, end };
+      return { run, agentPort, end };
     } catch (cause) {
       const consoleLines = await endOfConsole(guest);
       await end();

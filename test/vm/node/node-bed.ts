@@ -8,6 +8,7 @@ import { pollUntil } from "../../bed/poll-until.ts";
 import { heavyClass } from "../../differential/cgroups/cgroup-cases.ts";
 import { type CgroupTree, nameCgroups, parseCgroups, printCgroups } from "../../differential/cgroups/cgroup-tree.ts";
 import { resizePatch } from "../../differential/cgroups/resize-cases.ts";
+import { createApiClient } from "../../fakes/api-client.ts";
 import { createAdminClient } from "../../upstream/admin-client.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { ensurePrograms } from "../../upstream/programs.ts";
@@ -32,6 +33,8 @@ const MAX_AT_ONCE = 3;
 export const nodeName = "vm-node";
 /** The namespace of the pods of the tests. */
 export const namespace = "default";
+/** The service account that reads the agents' pages. */
+const administrator = "administrator";
 const agentFiles = { configuration: "/etc/kubernetes/kubelet.yaml", kubeconfig: "/etc/kubernetes/kubelet.conf" };
 
 /** The kubelet, and Berth in its place. */
@@ -74,6 +77,8 @@ export interface NodeBed {
   deletePods(): Promise<void>;
   /** The settings of all cgroups below kubepods, by the names of pods and containers. */
   readCgroups(): Promise<CgroupTree>;
+  /** A page of the API of the agent that runs, as an administrator gets it. Throws with any status but 200. */
+  readPage(path: string): Promise<string>;
   /** The end of the log of an agent. */
   agentLog(agent: NodeAgentName): Promise<string>;
   /** Stops everything and removes all files. */
@@ -103,6 +108,9 @@ export async function startNodeBed({ containerd, driver, agents, print }: NodeBe
   };
   try {
     await kube.create(runtimeClasses, heavyClass);
+    await plane.kubectl(["create", "serviceaccount", administrator]);
+    const account = `--serviceaccount=${namespace}:${administrator}`;
+    await plane.kubectl(["create", "clusterrolebinding", administrator, "--clusterrole=cluster-admin", account]);
     const paths = { kubelet: join(programs, "kubelet"), berth: builtBinary };
     const services = agents.map((agent) => [agent, { program: paths[agent], args: agentArgs(agent) }] as const);
     const node = { hostName: nodeName, containerd, driver, agents: Object.fromEntries(services) };
@@ -214,6 +222,13 @@ until test "$(systemctl show --property=MainPID --value ${agent})" = 0; do sleep
     async readCgroups() {
       const known = [...(await listPods()).values()];
       return nameCgroups(parseCgroups(await guest.run(printCgroups)), known);
+    },
+    async readPage(path) {
+      const token = (await kubectl(["create", "token", administrator])).trim();
+      const client = createApiClient({ port: guest.agentPort, ca: undefined, token });
+      const { status, text } = await client.request("GET", path);
+      if (status !== 200) throw new Error(`${path} has the status ${status}: ${text.slice(0, 500)}`);
+      return text;
     },
     agentLog: (agent) => logOf(guest, agent),
     async end() {

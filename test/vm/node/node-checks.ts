@@ -22,6 +22,7 @@ import { besteffortPod, cpuHog, forkBomb, memoryHog, shortPod } from "./check-po
 import { reportMismatch } from "./driver-mismatch.ts";
 import { isReady, type NodeBed } from "./node-bed.ts";
 import { readNodeFacts } from "./node-facts.ts";
+import { compareStats } from "./stats-pages.ts";
 import type { CgroupDriver, NodeContainerd } from "./system-files.ts";
 
 const STEP_TIMEOUT_MS = 10 * 60_000;
@@ -133,6 +134,7 @@ function longChecks(
       "reservations are enforced, and the node answers under load",
       () => enforceAllocatable(bed, known().withoutPods, { driver, node: known().node }),
     ],
+    ["the pages of stats are the kubelet's", () => compareStats(bed, kubeletPods)],
     ["the kubelet's pods run on under Berth", () => takeOverFromKubelet(bed, known().withoutPods, kubeletPods)],
     ...(driver === "cgroupfs"
       ? [

@@ -12,6 +12,8 @@ export const rootCgroups: Readonly<Record<CgroupDriver, string>> = { systemd: "k
 
 /** The guest's port on which busybox' httpd runs the scripts of the tests. */
 export const shellPort = 8000;
+/** The guest's port on which its agent serves the API of the node: the default of `port`. */
+export const kubeletPort = 10_250;
 /** The guest's address in QEMU's own network. */
 export const guestAddress = "10.0.2.15";
 /** The host's 127.0.0.1, as the guest sees it. */

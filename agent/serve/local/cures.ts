@@ -1,3 +1,4 @@
+import { joinWithAnd } from "../../../proto/join-with-and.ts";
 import type { Container, Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";
 
 /** Why a pod does not start, or is not ready, as `berth pods` shows it, and the facts that the text of its cure names. */
@@ -21,6 +22,8 @@ export interface Cure {
 interface CureRule {
   readonly reason: RegExp;
   readonly message?: RegExp;
+  /** What else the pod must have; any pod if left out. */
+  readonly pod?: (pod: Pod) => boolean;
   readonly cure: (input: CauseInput, match: readonly string[]) => Cure;
 }
 
@@ -41,12 +44,17 @@ const logsOf = (input: CauseInput, ...flags: readonly string[]) =>
 /** The command that opens the pod, or its manifest, in an editor. */
 const edit = ({ manifest, pod: { metadata } }: CauseInput) =>
   manifest === undefined ? `kubectl -n ${metadata.namespace} edit pod ${metadata.name}` : `$EDITOR ${manifest}`;
+const imageVolumesOf = ({ pod: { spec } }: CauseInput) =>
+  joinWithAnd((spec.volumes ?? []).filter(({ image }) => image !== undefined).map(({ name }) => `volume ${name}`));
 const pulls = (input: CauseInput) => `crictl pull ${imageOf(input)}`;
 
 const IMAGE = /^(Init:)?(ErrImagePull|ImagePullBackOff|RegistryUnavailable)$/;
 const START = /^(Init:)?(RunContainerError|CreateContainerError|StartError|ContainerCannotRun|CrashLoopBackOff|Error)$/;
 const CRASH = /^(Init:)?(CrashLoopBackOff|Error|OOMKilled)$/;
 const CONFIG = /^(Init:)?(CreateContainerConfigError|FailedMount|ContainerCreating)$/;
+/** What runc and crun say of a program that is missing, or is not for this processor. A mount that fails has other words. */
+const MISSING_PROGRAM =
+  /executable file .*not found|exec format error|\bexec:? (?:"[^"]+"|[^\s"]+): (?:stat [^:]+: )?no such file or directory/i;
 
 /** The first rule whose reason and message match counts. */
 const rules: readonly CureRule[] = [
@@ -169,8 +177,26 @@ const rules: readonly CureRule[] = [
     }),
   },
   {
+    // A runtime that does not know image volumes sees a mount without a source, for which it makes a folder.
     reason: START,
-    message: /executable file not found|no such file or directory|exec format error/,
+    message: /failed to mkdir "":/,
+    pod: ({ spec }) => spec.volumes?.some(({ image }) => image !== undefined) === true,
+    cure: (input) => ({
+      text: `the container runtime does not support image volumes (${imageVolumesOf(input)}): install containerd 2.1 or later, or copy the files into the container's own image`,
+      commands: ["crictl version", edit(input)],
+    }),
+  },
+  {
+    reason: /^/,
+    message: /not support user namespaces/,
+    cure: (input) => ({
+      text: "hostUsers: false requires a container runtime with user namespaces, containerd 2 with runc 1.2 or crun 1.9: install one, or remove hostUsers",
+      commands: ["crictl version", edit(input)],
+    }),
+  },
+  {
+    reason: START,
+    message: MISSING_PROGRAM,
     cure: (input) => ({
       text: `the image "${imageOf(input)}" has no such program, or one for another processor architecture: correct the command or the image`,
       commands: [`crictl inspecti ${imageOf(input)}`, edit(input)],
@@ -258,8 +284,8 @@ const rules: readonly CureRule[] = [
 
 /** Returns what cures the cause. If no rule matches, the text is empty, and the commands show more about the pod. */
 export function cureOf(input: CauseInput): Cure {
-  for (const { reason, message = /^/, cure } of rules) {
-    const match = reason.test(input.reason) ? message.exec(input.message) : null;
+  for (const { reason, message = /^/, pod = () => true, cure } of rules) {
+    const match = reason.test(input.reason) && pod(input.pod) ? message.exec(input.message) : null;
     if (match !== null) return cure(input, match);
   }
   const { manifest, container } = input;

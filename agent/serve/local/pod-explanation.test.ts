@@ -184,6 +184,20 @@ describe("causes, their cures, and a command to run", () => {
       cure: "has no such program",
       command: "crictl inspecti registry.example:5000/web:1",
     },
+    "a program that crun does not find": {
+      status: ofContainer("RunContainerError", "executable file `nope` not found in $PATH: No such file or directory"),
+      cure: "has no such program",
+      command: "crictl inspecti registry.example:5000/web:1",
+    },
+    "a runtime without user namespaces": {
+      status: ofContainer("ContainerCreating", ""),
+      blockedReason: {
+        reason: "CreatePodSandboxError",
+        message: "can't set `spec.hostUsers: false`, runtime does not support user namespaces",
+      },
+      cure: "containerd 2 with runc 1.2 or crun 1.9",
+      command: "crictl version",
+    },
     "a container that ran out of memory": {
       status: ended(137, "OOMKilled"),
       cure: "limit of 64Mi",
@@ -226,6 +240,23 @@ describe("causes, their cures, and a command to run", () => {
       expect(cause?.commands.join("\n")).toContain(command);
     });
 });
+
+const MKDIR = 'failed to generate container "35d2" spec: failed to mkdir "": mkdir : no such file or directory';
+
+test("a runtime without image volumes is named where the pod has one", () => {
+  const volumes = [{ name: "files", image: { reference: "registry.example:5000/files:1" } }];
+  const status = ofContainer("CreateContainerError", MKDIR);
+  const { cause } = explainPod({ ...report, pod: { ...pod, spec: { ...pod.spec, volumes } }, status });
+  expect(cause?.cure).toContain("does not support image volumes (volume files): install containerd 2.1 or later");
+});
+
+test.each([MKDIR, 'error mounting "/state" to rootfs at "/page": stat /state: no such file or directory'])(
+  "a folder that is missing does not count as a missing program: %s",
+  (message) => {
+    const { cause } = explainPod({ ...report, status: ofContainer("CreateContainerError", message) });
+    expect(cause?.cure).toBe("");
+  },
+);
 
 test("a probe that fails comes with a command that asks the same", () => {
   const running = containerStatus({ running: { startedAt: "2026-01-01T14:03:08Z" } }, { started: true });

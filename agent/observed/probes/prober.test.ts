@@ -13,11 +13,17 @@ import type { ProberOptions, ProbeTarget } from "./prober-state.ts";
 const uid = "u" as PodUid;
 const probe: Probe = { tcpSocket: { port: 80 }, periodSeconds: 10 };
 
+interface Earlier {
+  readonly ageMs?: number;
+  /** What an earlier agent has noted. */
+  readonly probeMarks?: ObservedPod["probeMarks"];
+}
+
 /**
  * A prober with one pod whose container has been running for `ageMs`; `asked` are the kinds of the probes, each with its
  * second.
  */
-function startProber({ ageMs = 0, ...more }: Partial<ProberOptions> & { readonly ageMs?: number } = {}) {
+function startProber({ ageMs = 0, probeMarks, ...more }: Partial<ProberOptions> & Earlier = {}) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const asked: string[] = [];
@@ -43,7 +49,8 @@ function startProber({ ageMs = 0, ...more }: Partial<ProberOptions> & { readonly
     asked,
     probes,
     look(container: Partial<Container>): ObservedPod {
-      const [observed, desired] = [observedSince(startedAt), desiredWith(container)];
+      const observed = { ...observedSince(startedAt), ...(probeMarks && { probeMarks }) };
+      const desired = desiredWith(container);
       probes.onObserved(observed, desired);
       return probes.withHealth(observed, desired);
     },
@@ -156,13 +163,28 @@ test("a terminating pod runs only its readiness probes", async () => {
 });
 
 test("a terminating pod that an earlier agent has started runs only its readiness probes", async () => {
-  const { clock, asked, look, probes } = startProber({ ageMs: 1_000 });
+  const probeMarks = [{ mark: "started", name: "a", attempt: 0 }] as const;
+  const { clock, asked, look, probes } = startProber({ ageMs: 1_000, probeMarks });
   const all = { startupProbe: probe, livenessProbe: probe, readinessProbe: probe };
   look(all);
   probes.stopRestartProbes(uid);
   expect(look(all).health.get("c" as ContainerId)).toEqual({ isStarted: true, isReady: false });
   await clock.advance(10_000);
   expect(new Set(asked.map((line) => line.replace(/^.* /, "")))).toEqual(new Set(["readiness"]));
+  await probes.stop();
+});
+
+test("a container that has not started does not become ready when its pod terminates", async () => {
+  const runProbe: ProberOptions["runProbe"] = async () => ({ result: "failure", message: "" });
+  const { clock, look, probes } = startProber({ runProbe });
+  for (const failureThreshold of [2, 100]) {
+    const container = { startupProbe: { ...probe, failureThreshold } };
+    look(container);
+    await clock.advance(25_000);
+    probes.stopRestartProbes(uid);
+    expect(look(container).health.get("c" as ContainerId)).toEqual({ isStarted: false, isReady: false });
+    probes.forget(uid);
+  }
   await probes.stop();
 });
 

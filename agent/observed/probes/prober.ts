@@ -210,13 +210,17 @@ function endTries(schedule: ProbeSchedule): void {
   schedule.next = undefined;
 }
 
-/** Stops the probes that lead to restarts. Readiness continues: it matters for traffic until the pod is gone. */
+/**
+ * Stops the probes that lead to restarts. Readiness continues: it matters for traffic until the pod is gone. A container that
+ * has not started so far does not become ready by that: the kubelet, too, decides its status before it stops the probes.
+ */
 function stopRestartProbesOf({ schedules }: ProbedContainer): void {
   for (const kind of ["startup", "liveness"] as const) {
     const known = schedules.get(kind);
     if (known === undefined) continue;
     endTries(known);
-    schedules.set(kind, newSchedule({ ...known.state, result: "success", isInitial: false, hasEnded: true }));
+    const result = kind === "liveness" || known.state.result === "success" ? "success" : "unknown";
+    schedules.set(kind, newSchedule({ ...known.state, result, isInitial: false, hasEnded: true }));
   }
 }
 

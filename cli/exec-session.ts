@@ -3,6 +3,7 @@ import { createRemoteCommand, type RemoteCommand } from "../agent/serve/streamin
 import type { ProcessStreams } from "../cri/runtime.ts";
 import { messageOf } from "../host/error-message.ts";
 import { EXIT_CODES } from "../host/signals.ts";
+import { describeExecFailure } from "./exec-failure.ts";
 
 /** The fields of a `metav1.Status` that say how a command ended. */
 interface CommandStatus {
@@ -17,10 +18,14 @@ type SessionEnd = { readonly status: CommandStatus } | { readonly signal: keyof 
 
 /**
  * Connects this process' own streams to a session. The terminal is raw while it lasts: every key goes to the command. It
- * is restored however the session ends. Returns the exit code of the command; 1 with a line on stderr if it has none; 128
- * and the number of the signal that has ended the session.
+ * is restored however the session ends. Returns the exit code of the command; if it has none, that of a shell that cannot
+ * execute `program`, with a line on stderr; 128 and the number of the signal that has ended the session.
  */
-export async function runExecSession(socket: Socket, rest: Buffer, streams: ProcessStreams): Promise<number> {
+export async function runExecSession(
+  socket: Socket,
+  rest: Buffer,
+  { program, ...streams }: ProcessStreams & { readonly program: string },
+): Promise<number> {
   const ended = Promise.withResolvers<SessionEnd>();
   const stopFollowing: (() => void)[] = [followSignals((signal) => ended.resolve({ signal }))];
   const command = createRemoteCommand(streams, (bytes) => void socket.write(bytes), {
@@ -53,7 +58,7 @@ export async function runExecSession(socket: Socket, rest: Buffer, streams: Proc
   for (const stop of stopFollowing) stop();
   // A process that is asked to end does not wait for a reader of its output.
   if ("signal" in end) return EXIT_CODES[end.signal];
-  const code = exitCodeOf(end.status);
+  const code = exitCodeOf(end.status, program);
   await Promise.all([finish(process.stdout), finish(process.stderr)]);
   return code;
 }
@@ -100,12 +105,13 @@ function finish(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => void stream.end(() => resolve()));
 }
 
-function exitCodeOf({ status, reason, message = "", details }: CommandStatus): number {
+function exitCodeOf({ status, reason, message = "", details }: CommandStatus, program: string): number {
   if (status === "Success") return 0;
   const code = details?.causes?.find((cause) => cause.reason === "ExitCode")?.message;
   if (reason === "NonZeroExitCode" && code !== undefined) return Number(code);
-  process.stderr.write(`berth exec: ${message}\n`);
-  return 1;
+  const { text, exitCode } = describeExecFailure(message, program);
+  process.stderr.write(`berth exec: ${text}\n`);
+  return exitCode;
 }
 
 function parseStatus(bytes: Buffer | undefined): CommandStatus {

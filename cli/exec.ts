@@ -39,25 +39,26 @@ const command: Command = {
     helpFlag,
   ],
   closing:
-    "Exit code 0: the command has succeeded. 1: it could not be run. 2: wrong arguments. Any other: that of the command.\n",
+    "Exit code 0: the command has succeeded. 1: no session was possible. 2: wrong arguments. 126: the program cannot be executed. 127: there is no such program. Any other: that of the command.\n",
 };
 
-/** `berth exec`. Returns the exit code of the command, 2 for wrong arguments, 1 if the command could not be run. */
+/** `berth exec`. Returns the exit code of the command, 2 for wrong arguments, 1 without a session, 126 or 127 as a shell. */
 export async function runExec(args: readonly string[]): Promise<number> {
   const { positionals, flags, afterDashes } = splitPositionals(args, command.flags);
   const given = readFlags(command, flags);
   if (typeof given === "number") return given;
   const [pod, ...others] = positionals;
+  const [program] = afterDashes ?? [];
   if (pod === undefined) return refuse("which pod? berth pods lists them", 2);
   if (others.length > 0) return refuse(`unexpected argument ${JSON.stringify(others[0])}: the command follows --`, 2);
-  if (afterDashes === undefined || afterDashes.length === 0)
+  if (afterDashes === undefined || program === undefined)
     return refuse("which command? It follows --, as in berth exec web -- cat /etc/hosts", 2);
   process.stdout.once("error", exitOnBrokenPipe);
   const streams = streamsFor(given);
   const path = `${given.text("root-dir")}/${EXEC_SOCKET}`;
   try {
     const answer = await requestSession(path, targetOf(pod, afterDashes, given, streams));
-    if (answer.status === 101) return await runExecSession(answer.socket, answer.rest, streams);
+    if (answer.status === 101) return await runExecSession(answer.socket, answer.rest, { ...streams, program });
     const { body } = await readRefusal(answer, createClock());
     return refuse(body.toString().trim(), 1);
   } catch (error) {
@@ -77,7 +78,7 @@ function streamsFor(given: GivenFlags): ProcessStreams {
   const wantsTerminal = stdin && given.isSet("tty");
   const tty = wantsTerminal && process.stdin.isTTY === true;
   if (wantsTerminal && !tty)
-    process.stderr.write("berth exec: standard input is not a terminal, so the command gets none\n");
+    process.stderr.write("berth exec: standard input is not a terminal, so the command gets no terminal\n");
   return { stdin, stdout: true, stderr: !tty, tty };
 }
 

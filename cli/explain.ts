@@ -1,8 +1,5 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import type { PodExplanation } from "../agent/serve/local/pod-explanation.ts";
-import type { PodListing } from "../agent/serve/local/pod-list.ts";
-import { joinWithAnd } from "../proto/join-with-and.ts";
-import { nearestName } from "../proto/nearest-name.ts";
 import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { formatExplanation } from "./explanation-text.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
@@ -43,7 +40,7 @@ export async function runExplain(args: readonly string[]): Promise<number> {
   const socket = socketPath(given.text("root-dir"));
   try {
     const response = await requestAgent(socket, `/explain?${new URLSearchParams({ namespace, name })}`);
-    if (response.status === 404) return refuse(await whyUnknown(socket, namespace, name), 1);
+    if (response.status === 404) return refuse((await response.text()).trim(), 1);
     if (!response.ok) return refuse(`the agent on ${socket} responded with HTTP ${response.status}`, 1);
     const explanation = (await response.json()) as PodExplanation;
     const isText = given.text("output") === "text";
@@ -53,19 +50,6 @@ export async function runExplain(args: readonly string[]): Promise<number> {
   } catch (error) {
     return refuse(`no agent answers on ${socket}: ${describeConnectError(error)}`, 1);
   }
-}
-
-/** The message for an unknown pod. It names the pod's namespace, a similar name, or how many manifests the agent refuses. */
-async function whyUnknown(socket: string, namespace: string, name: string): Promise<string> {
-  const { pods, refused = [] } = (await (await requestAgent(socket, "/pods")).json()) as PodListing;
-  const what = `no pod ${name} in namespace ${namespace}`;
-  const elsewhere = pods.filter((pod) => pod.name === name).map((pod) => `-n ${pod.namespace}`);
-  if (elsewhere.length > 0) return `${what}; it is in another one: ${joinWithAnd(elsewhere)}`;
-  const own = pods.filter((pod) => pod.namespace === namespace).map((pod) => pod.name);
-  const nearest = nearestName(name, own) ?? own.find((each) => each.startsWith(name));
-  if (nearest !== undefined) return `${what}, did you mean ${nearest}?`;
-  const manifests = refused.length === 0 ? "" : `; the agent refuses ${refused.length} of its manifests`;
-  return `${what}: berth pods lists them${manifests}`;
 }
 
 function refuse(message: string, code: number): number {

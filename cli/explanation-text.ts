@@ -12,12 +12,13 @@ export function formatExplanation(
   now: number,
   columns = Number.POSITIVE_INFINITY,
 ): string {
-  const { namespace, name, state, ready, source, timeline, cause } = explanation;
+  const { namespace, name, state, ready, source, refused, timeline, cause } = explanation;
   const lines = (before: string, text: string) => hangingLines(before, escapeControlChars(text), columns);
   const durations = timeline.map(({ ms }) => (ms === undefined ? "" : `${ms} ms`));
   const width = Math.max(0, ...durations.map(({ length }) => length));
   const blocks = [
     lines("", `${namespace}/${name}: ${state}, ${ready} ready, from ${source}`),
+    refused === undefined ? [] : lines("", `the agent refuses this manifest: ${refused}`),
     timeline.flatMap((step, index) =>
       lines(`  ${clockText(step.at)}  ${(durations[index] ?? "").padStart(width)}  `, stepText(step)),
     ),

@@ -6,6 +6,7 @@ import type { Config } from "../config/config.ts";
 import { LOCAL_SOCKET } from "../config/local-socket.ts";
 import type { VolumeStatsOptions } from "../observed/volumes/volume-stats.ts";
 import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
+import { ApiError } from "../serve/api/api-error.ts";
 import { createHealthChecks } from "../serve/api/endpoints/health-checks.ts";
 import { createHealthServer, type HealthServer } from "../serve/api/health-server.ts";
 import type { AgentCommandLine } from "../serve/local/agent-command-line.ts";
@@ -14,6 +15,7 @@ import { answerLogs } from "../serve/local/local-logs.ts";
 import { type LocalServer, type LocalServerOptions, serveLocal } from "../serve/local/local-server.ts";
 import { explainPod } from "../serve/local/pod-explanation.ts";
 import { summarizePod } from "../serve/local/pod-list.ts";
+import { type KnownPods, unknownPodText } from "../serve/local/unknown-pod.ts";
 import { createHealthRecorder } from "../serve/metrics/health-recorder.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { Agent } from "./agent.ts";
@@ -38,11 +40,12 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
     await Promise.all(started.map((server) => server.stop()));
   };
   try {
-    const logDeps = {
-      containerLogs: createAgentLogs({ ...adapters, config }),
-      allPods: createPodLookup(agent).all,
-      clock,
-    };
+    const knownPods = () => ({
+      pods: createPodLookup(agent).all(),
+      refused: agent.nodeSummary.report().refused,
+      nodeName: config.nodeName,
+    });
+    const logDeps = { containerLogs: createAgentLogs({ ...adapters, config }), knownPods, clock };
     const logs: LocalServerOptions["logs"] = (request) => answerLogs(logDeps, request);
     const health = await serveHealthIfConfigured(config, adapters);
     if (health !== undefined) started.push(health);
@@ -50,8 +53,10 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
     const cluster = { reviews: clusterNode?.reviews, clientCertificate: () => clusterNode?.clientCertificate() };
     const api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, ...cluster });
     if (api !== undefined) started.push(api);
-    started.push(serveLocalCommands({ root, clock, volumes, logs, apiAddress: api?.address }, agent, served));
-    started.push(await serveLocalExec(adapters, agent));
+    started.push(
+      serveLocalCommands({ root, clock, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
+    );
+    started.push(await serveLocalExec({ ...adapters, knownPods }, agent));
     return { stop };
   } catch (error) {
     await stop();
@@ -99,13 +104,14 @@ export interface ServedNode extends Pick<NodeFacts, "allocatable"> {
 
 interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volumes" | "logs"> {
   readonly root: Files;
+  readonly knownPods: () => KnownPods;
   /** Where the node's API is served; undefined if it is not. */
   readonly apiAddress: string | undefined;
 }
 
 /** Starts the local server that answers `berth pods`, `explain`, `logs`, `status` and `doctor`. Throws `StartError`. */
 function serveLocalCommands(
-  { root, clock, volumes, logs, apiAddress }: LocalServerAdapters,
+  { root, clock, volumes, logs, knownPods, apiAddress }: LocalServerAdapters,
   agent: Agent,
   { config: { nodeName }, clusterNode, commandLine }: ServedNode,
 ): LocalServer {
@@ -127,7 +133,8 @@ function serveLocalCommands(
     const reports = podReports.all().filter(({ pod: { metadata } }) => metadata.name === name);
     const found = reports.filter(({ pod: { metadata } }) => (metadata.namespace ?? "default") === namespace);
     const latest = found.toSorted((a, b) => a.acceptedAt - b.acceptedAt).at(-1);
-    return latest && explainPod(latest);
+    if (latest === undefined) throw new ApiError(404, unknownPodText(knownPods(), namespace, name));
+    return explainPod(latest, knownPods().refused);
   };
   const subscribe = (changed: () => void) => {
     const unsubscribes = [podReports.subscribe(changed), nodeSummary.subscribe(changed)];

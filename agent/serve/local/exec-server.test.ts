@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import type { UpgradeRequest } from "../api/route.ts";
+import type { FindPod } from "../streaming/running-pod.ts";
 import { type ExecServer, serveExec } from "./exec-server.ts";
 
 let folder: string;
@@ -22,7 +23,10 @@ afterEach(async () => {
 });
 
 async function serve(exec: (request: UpgradeRequest) => Promise<void>): Promise<void> {
-  server = await serveExec({ path, findPod: () => undefined, exec, log });
+  const findPod: FindPod = (namespace, name) =>
+    name === "web" ? { metadata: { namespace, name }, spec: { containers: [{ name: "app" }] } } : undefined;
+  const whyUnknown = (namespace: string, name: string) => `no pod ${name} in namespace ${namespace}`;
+  server = await serveExec({ path, findPod, whyUnknown, exec, log });
 }
 
 const upgradeOf = (target: string) =>
@@ -46,7 +50,8 @@ async function answerOf(bytes: string): Promise<string> {
 
 test.each([
   ["//", "HTTP/1.1 400 Refused", 'the target "//" is not a path'],
-  ["/exec/shop/web?container=", "HTTP/1.1 404 Refused", "does not exist"],
+  ["/exec/shop/wbe?container=", "HTTP/1.1 404 Refused", "no pod wbe in namespace shop"],
+  ["/exec/shop/wbe?container=app", "HTTP/1.1 404 Refused", "no pod wbe in namespace shop"],
 ])("the target %s is refused", async (target, line, text) => {
   await serve(async () => {});
   const answer = await answerOf(upgradeOf(target));

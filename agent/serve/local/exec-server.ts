@@ -5,7 +5,7 @@ import { toFilesError } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
 import { ApiError } from "../api/api-error.ts";
 import type { Route } from "../api/route.ts";
-import { type FindPod, requirePod } from "../streaming/running-pod.ts";
+import type { FindPod } from "../streaming/running-pod.ts";
 import { defaultContainerOf } from "./default-container.ts";
 import { removeStale } from "./local-server.ts";
 
@@ -13,6 +13,8 @@ export interface ExecServerOptions {
   /** The path of the socket. */
   readonly path: string;
   readonly findPod: FindPod;
+  /** Why there is no such pod. */
+  readonly whyUnknown: (namespace: string, pod: string) => string;
   /** The exec endpoint of the node's API. */
   readonly exec: NonNullable<Route["upgrade"]>;
   readonly log: Log;
@@ -78,7 +80,7 @@ interface Connection {
 
 /** Resolves when the session has ended. Rejects, with `ApiError` for a request that is refused, before it writes. */
 async function startSession(
-  { findPod, exec }: ExecServerOptions,
+  { findPod, whyUnknown, exec }: ExecServerOptions,
   request: IncomingMessage,
   { socket, head, stopped }: Connection,
 ): Promise<void> {
@@ -89,10 +91,11 @@ async function startSession(
   if (target === null) throw new ApiError(400, `the target "${url}" is not a path`);
   const { pathname, searchParams: query } = target;
   const [, namespace = "", pod = ""] = /^\/exec\/([^/]+)\/([^/]+)$/.exec(pathname) ?? [];
-  const params = { namespace, pod, container: query.get("container") ?? "" };
-  const container = params.container || defaultContainerOf(requirePod(findPod, params));
+  const found = findPod(namespace, pod);
+  if (found === undefined) throw new ApiError(404, whyUnknown(namespace, pod));
+  const container = query.get("container") || defaultContainerOf(found);
   await exec({
-    ...{ method, path: pathname, params: { ...params, container }, query, headers, rawHeaders },
+    ...{ method, path: pathname, params: { namespace, pod, container }, query, headers, rawHeaders },
     ...{ user: ROOT, protocol: headers.upgrade ?? "", socket, head },
     signal: AbortSignal.any([closed.signal, stopped]),
   });

@@ -13,7 +13,7 @@ const pods = [podOf("default", "web-node", "a", "b"), podOf("shop", "cart", "a")
 
 function ask(pod: string, query = "", send: ContainerLogs["send"] = async (_, response) => response.write("line\n")) {
   const clock = new FakeClock();
-  const deps = { containerLogs: { send }, allPods: () => pods, clock };
+  const deps = { containerLogs: { send }, knownPods: () => ({ pods, refused: [], nodeName: "node" }), clock };
   const { signal } = new AbortController();
   const answer = answerLogs(deps, { namespace: "default", pod, query: new URLSearchParams(query), signal });
   return { clock, answer };

@@ -1,16 +1,16 @@
 import { type Clock, sleepUnlessAborted } from "../../../host/clock.ts";
-import { joinWithAnd } from "../../../proto/join-with-and.ts";
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { nearestName } from "../../../proto/nearest-name.ts";
+import { containerNamed } from "../../../proto/kubernetes/containers.ts";
 import { ApiError } from "../api/api-error.ts";
 import type { ApiResponse } from "../api/route.ts";
 import { type ContainerLogs, UnreadableLogError } from "../logs/container-logs.ts";
 import { parseLogOptions } from "../logs/log-options.ts";
 import { defaultContainerOf } from "./default-container.ts";
+import { unknownContainerText } from "./unknown-container.ts";
+import { type KnownPods, unknownPodText } from "./unknown-pod.ts";
 
 export interface LocalLogsDeps {
   readonly containerLogs: ContainerLogs;
-  readonly allPods: () => readonly Pod[];
+  readonly knownPods: () => KnownPods;
   readonly clock: Clock;
 }
 
@@ -40,12 +40,11 @@ export async function answerLogs(deps: LocalLogsDeps, request: LocalLogsRequest)
     end() {},
   };
   try {
-    const all = deps.allPods();
-    const pod = all.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
-    if (pod === undefined) throw new ApiError(404, unknownPodText(all, request));
+    const known = deps.knownPods();
+    const pod = known.pods.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
+    if (pod === undefined) throw new ApiError(404, unknownPodText(known, namespace, name));
     const container = query.get("container") || defaultContainerOf(pod);
-    const names = containersOf(pod);
-    if (!names.includes(container)) throw new ApiError(404, unknownContainerText(name, container, names));
+    if (containerNamed(pod, container) === undefined) throw new ApiError(404, unknownContainerText(pod, container));
     const options = parseLogOptions(query, deps.clock.now());
     const sent = deps.containerLogs.send(
       { namespace, pod: name, container, options, signal: request.signal },
@@ -60,20 +59,4 @@ export async function answerLogs(deps: LocalLogsDeps, request: LocalLogsRequest)
     if (error instanceof UnreadableLogError) return new Response(error.message, { status: 500 });
     throw error;
   }
-}
-
-const containersOf = ({ spec }: Pod): readonly string[] =>
-  [...spec.containers, ...(spec.initContainers ?? []), ...(spec.ephemeralContainers ?? [])].map(({ name }) => name);
-
-const unknownContainerText = (pod: string, container: string, names: readonly string[]) =>
-  `container ${JSON.stringify(container)} not found in pod ${JSON.stringify(pod)}; it has ${joinWithAnd(names)}`;
-
-function unknownPodText(all: readonly Pod[], { namespace, pod }: LocalLogsRequest): string {
-  const what = `no pod ${JSON.stringify(pod)} in namespace ${JSON.stringify(namespace)}`;
-  const elsewhere = all.find(({ metadata }) => metadata.name === pod)?.metadata.namespace;
-  if (elsewhere !== undefined) return `${what}; it is in another one: -n ${elsewhere}`;
-  const names = all.flatMap(({ metadata }) => (metadata.namespace === namespace ? [metadata.name ?? ""] : []));
-  // The names of static pods end with the node's.
-  const nearest = names.find((name) => name.startsWith(`${pod}-`)) ?? nearestName(pod, names);
-  return nearest === undefined ? `${what}; berth pods lists them` : `${what}, did you mean ${nearest}?`;
 }

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { FakeClock } from "../../../test/fakes/clock.ts";
+import { ApiError } from "../api/api-error.ts";
 import { type LocalServer, serveLocal } from "./local-server.ts";
 import type { PodListing } from "./pod-list.ts";
 
@@ -40,7 +41,9 @@ function serve(ballast?: string) {
     pods: () =>
       ({ pods: [], asked: ++requests, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
     status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++requests }),
-    explain: () => undefined,
+    explain: () => {
+      throw new ApiError(404, "no pod");
+    },
     commandLine,
     volumes: async () => ({ pods: [{ namespace: "shop", name: "web", uid: "u-1", volumes: [] }] }),
     logs: async ({ namespace, pod, query }) => new Response(`${namespace} ${pod} ${query}`),
@@ -188,4 +191,10 @@ test("a watch is application/x-ndjson, the list application/json", async () => {
   );
   leaving.abort();
   expect(types).toEqual(["application/json", "application/x-ndjson"]);
+});
+
+test("a pod that does not exist is answered with what is wrong", async () => {
+  serve();
+  const response = await get("/explain?namespace=default&name=web");
+  expect([response.status, await response.text()]).toEqual([404, "no pod"]);
 });

@@ -2,6 +2,7 @@ import { unlinkSync } from "node:fs";
 import { onAbort } from "../../../host/async/abort.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { toFilesError } from "../../../host/fs/files.ts";
+import { ApiError } from "../api/api-error.ts";
 import type { AgentCommandLine } from "./agent-command-line.ts";
 import type { AgentStatus } from "./agent-status.ts";
 import type { LocalLogsRequest } from "./local-logs.ts";
@@ -16,8 +17,8 @@ export interface LocalServerOptions {
   readonly pods: () => PodListing;
   readonly status: () => AgentStatus;
   readonly commandLine: AgentCommandLine;
-  /** Explains a pod; undefined if there is none. */
-  readonly explain: (namespace: string, name: string) => PodExplanation | undefined;
+  /** Explains a pod. Throws `ApiError` 404 with what is wrong if there is none. */
+  readonly explain: (namespace: string, name: string) => PodExplanation;
   /** Measures the volumes of all pods. Never rejects. */
   readonly volumes: () => Promise<VolumeListing>;
   /** Answers `berth logs`. */
@@ -71,10 +72,7 @@ function respond(request: Request, settings: LocalServerOptions): Response | Pro
   const { pathname, searchParams } = new URL(request.url);
   if (request.method === "GET" && pathname === "/status") return Response.json(settings.status());
   if (request.method === "GET" && pathname === "/command-line") return Response.json(settings.commandLine);
-  if (request.method === "GET" && pathname === "/explain") {
-    const found = settings.explain(searchParams.get("namespace") ?? "", searchParams.get("name") ?? "");
-    return found === undefined ? new Response("no such pod\n", { status: 404 }) : Response.json(found);
-  }
+  if (request.method === "GET" && pathname === "/explain") return explain(searchParams, settings);
   if (request.method === "GET" && pathname === "/volumes")
     return settings.volumes().then((listing) => Response.json(listing));
   const [, namespace, pod] = /^\/logs\/([^/]+)\/([^/]+)$/.exec(pathname) ?? [];
@@ -88,6 +86,15 @@ function respond(request: Request, settings: LocalServerOptions): Response | Pro
   if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
   if (!searchParams.has("watch")) return Response.json(settings.pods());
   return new Response(watchPods(settings, request.signal), { headers: { "content-type": "application/x-ndjson" } });
+}
+
+function explain(query: URLSearchParams, settings: LocalServerOptions): Response {
+  try {
+    return Response.json(settings.explain(query.get("namespace") ?? "", query.get("name") ?? ""));
+  } catch (error) {
+    if (error instanceof ApiError) return new Response(error.message, { status: error.status });
+    throw error;
+  }
 }
 
 function watchPods({ clock, pods, subscribe }: LocalServerOptions, signal: AbortSignal): ReadableStream<Uint8Array> {

@@ -284,3 +284,19 @@ test("a static pod is changed in its manifest", () => {
   expect(source).toBe("/etc/kubernetes/manifests/web.yaml");
   expect(cause?.commands).toEqual(["$EDITOR /etc/kubernetes/manifests/web.yaml"]);
 });
+
+test("a pod whose manifest is refused since it has started says so", () => {
+  const path = "/etc/kubernetes/manifests/web.yaml";
+  const problem = 'line 8: unknown field "imag"; the pod web stays as it was';
+  const refused = [
+    { file: "/etc/kubernetes/manifests/other.yaml", problem: "line 1" },
+    { file: path, problem },
+  ];
+  const explanation = explainPod({ ...report, source: { kind: "file", path } }, refused);
+  expect(formatExplanation(explanation, START)).toContain(`
+
+the agent refuses this manifest: ${problem}
+
+`);
+  expect(explainPod({ ...report, source: { kind: "api" } }, refused).refused).toBeUndefined();
+});

@@ -1,6 +1,7 @@
 import { allContainerStatuses, allContainers, containerNamed } from "../../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { formatMicroTime } from "../../../proto/kubernetes/values/time.ts";
+import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import type { DesiredSource } from "../../decide/pod/desired.ts";
 import type { Timeline, TimelineStep } from "../../decide/pod/timeline.ts";
 import { cureOf } from "./cures.ts";
@@ -17,6 +18,8 @@ export interface PodExplanation {
   readonly ready: string;
   /** `the API server`, or the path or URL of the manifest. */
   readonly source: string;
+  /** Why the agent refuses the manifest as it is now; the pod stays as an earlier version of it says. */
+  readonly refused?: string;
   /** The steps that the agent has taken for the pod, in the order of their first tries. */
   readonly timeline: readonly ExplainedStep[];
   /** Why it does not start, or is not ready; absent for a pod that is ready, or has nothing to wait for. */
@@ -62,11 +65,15 @@ export type ExplainedReport = Parameters<typeof summarizePod>[0] & {
   readonly timeline: Timeline;
 };
 
-/** Explains a pod for `berth explain`: how it has started, and the one cause why it does not go on, with its cure. */
-export function explainPod(report: ExplainedReport): PodExplanation {
+/**
+ * Explains a pod for `berth explain`: how it has started, and the one cause why it does not go on, with its cure. `refused`
+ * are the manifests that the agent refuses.
+ */
+export function explainPod(report: ExplainedReport, refused: readonly RejectedManifest[] = []): PodExplanation {
   const summary = summarizePod(report);
   const { pod, source } = report;
   const cause = causeOf(report, summary);
+  const problem = source.kind === "api" ? undefined : refused.find(({ file }) => file === sourceText(source))?.problem;
   return {
     namespace: summary.namespace,
     name: summary.name,
@@ -74,6 +81,7 @@ export function explainPod(report: ExplainedReport): PodExplanation {
     state: podState(summary),
     ready: summary.ready,
     source: sourceText(source),
+    ...(problem !== undefined && { refused: problem }),
     timeline: timelineOf(pod, report),
     ...(cause && { cause }),
   };

@@ -36,11 +36,15 @@ export interface StreamingRoute extends Route {
   readonly upgrade: NonNullable<Route["upgrade"]>;
 }
 
-/** The endpoint exec, with `{container}` in its pattern. */
-export function execRoute(pattern: string, deps: StreamingDeps): StreamingRoute {
+/** The endpoint exec, with `{container}` in its pattern. The text for a container that does not run is the kubelet's by default. */
+export function execRoute(
+  pattern: string,
+  deps: StreamingDeps,
+  notFound: ProcessSession["notFound"] = (_pod, container) => `container not found (${JSON.stringify(container)})`,
+): StreamingRoute {
   const { runtime } = deps;
   const exec: ProcessSession = {
-    notFound: (_pod, container) => `container not found (${JSON.stringify(container)})`,
+    notFound,
     prepare: (id, { query, signal }, streams) => runtime.exec(id, query.getAll("command"), streams, { signal }),
   };
   return processRoute(pattern, exec, deps);

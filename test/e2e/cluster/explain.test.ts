@@ -138,7 +138,7 @@ describe.skipIf(skip !== undefined)("berth explain", () => {
   test("names a pod of a similar name, and exits with 1", async () => {
     const { stderr, exitCode } = await explain("healty");
     expect({ stderr, exitCode }).toEqual({
-      stderr: "berth explain: no pod healty in namespace default, did you mean healthy?",
+      stderr: 'berth explain: no pod "healty" in namespace "default", did you mean healthy?',
       exitCode: 1,
     });
   });

@@ -29,6 +29,8 @@ interface CureRule {
 
 const imageOf = ({ container, message }: CauseInput) =>
   container?.image ?? /image "?([^\s":]+(?::[\w.-]+)?)/.exec(message)?.[1] ?? "IMAGE";
+/** Static pods may run without a cluster. */
+const isStatic = ({ manifest }: CauseInput) => manifest !== undefined;
 const registryOf = (image: string) => {
   const [first = ""] = image.split("/");
   return image.includes("/") && /[.:]|^localhost$/.test(first) ? first : "registry-1.docker.io";
@@ -237,17 +239,20 @@ const rules: readonly CureRule[] = [
   {
     reason: /^OutOf/,
     cure: (input) => ({
-      text: "lower the pod's requests, end other pods of this node, or run it on a larger one",
+      text: `lower the pod's requests, ${isStatic(input) ? "or end other pods of this node" : "end other pods of this node, or run it on a larger one"}`,
       commands: ["berth pods", ...rejectionCommands(input)],
     }),
   },
   {
     reason:
       /^(NodeAffinity|NodeName|NodePorts|NodeUnschedulable|TaintToleration|AppArmor|SysctlForbidden|PodOS\w*|\w*NotSupported|PodFeatureUnsupported|UnexpectedAdmissionError|UnsupportedFeature|NodeShutdown)$/,
-    cure: (input) => ({
-      text: "this node rejects the pod: change what the message names, or run it on another node",
-      commands: [`kubectl describe node ${input.pod.spec.nodeName ?? ""}`.trimEnd(), ...rejectionCommands(input)],
-    }),
+    cure: (input) =>
+      isStatic(input)
+        ? { text: "this node rejects the pod: change what the message names", commands: rejectionCommands(input) }
+        : {
+            text: "this node rejects the pod: change what the message names, or run it on another node",
+            commands: [`kubectl describe node ${input.pod.spec.nodeName ?? ""}`.trimEnd(), ...rejectionCommands(input)],
+          },
   },
   {
     reason: /^(Evicted|Preempting|DeadlineExceeded)$/,
@@ -300,10 +305,11 @@ export function cureOf(input: CauseInput): Cure {
 const rejectionCommands = ({ manifest, pod: { metadata } }: CauseInput): readonly string[] =>
   manifest === undefined ? [`kubectl -n ${metadata.namespace} delete pod ${metadata.name}`] : [`$EDITOR ${manifest}`];
 
-function exitText({ pod, container }: CauseInput, code: number): string {
+function exitText(input: CauseInput, code: number): string {
+  const { pod, container } = input;
   const policy = container?.restartPolicy ?? pod.spec.restartPolicy ?? "Always";
   if (code === 0)
-    return `the container's command has ended, and restartPolicy ${policy} starts it again: run a command that stays, or use a Job`;
+    return `the container's command has ended, and restartPolicy ${policy} starts it again: run a command that stays, or ${isStatic(input) ? "write restartPolicy: OnFailure" : "use a Job"}`;
   if (code === 126) return "its program is not executable: correct its mode in the image, or the command";
   if (code === 127) return "its shell has not found the program: correct command and args";
   if (code === 137)

@@ -300,3 +300,17 @@ the agent refuses this manifest: ${problem}
 `);
   expect(explainPod({ ...report, source: { kind: "api" } }, refused).refused).toBeUndefined();
 });
+
+test.each([
+  ["exits with code 0", ended(0, "Completed"), "run a command that stays, or write restartPolicy: OnFailure"],
+  [
+    "does not match the node",
+    rejected("NodeAffinity", "Predicate NodeAffinity failed"),
+    "change what the message names",
+  ],
+  ["does not fit", rejected("OutOfcpu", "Node didn't have enough resource: cpu"), "or end other pods of this node"],
+])("a static pod that %s needs no cluster for its cure", (_, status, end) => {
+  const { cause } = explainPod({ ...report, source: { kind: "file", path: "/manifests/web.yaml" }, status });
+  expect(cause?.cure).toEndWith(end);
+  expect(cause?.commands.join("\n")).not.toContain("kubectl");
+});

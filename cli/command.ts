@@ -31,6 +31,11 @@ export const rootDirFlag = standaloneFlag("root-dir", "string", "the agent's roo
   default: "/var/lib/kubelet",
   must: "not empty",
 });
+/** The root directory that was given; undefined if it is the default. */
+export function givenRootDir(given: Pick<GivenFlags, "text">): string | undefined {
+  const rootDir = given.text(rootDirFlag.name);
+  return rootDir === rootDirFlag.default ? undefined : rootDir;
+}
 /** `-o`: the first format is the default. */
 export const outputFlag = (...formats: readonly [string, ...string[]]): Flag => ({
   ...standaloneFlag("output", "string", formats.join(" or "), { default: formats[0], allowed: formats }),

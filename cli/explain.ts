@@ -1,9 +1,10 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import type { PodExplanation } from "../agent/serve/local/pod-explanation.ts";
-import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
+import { type Command, givenRootDir, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { formatExplanation } from "./explanation-text.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { splitPositionals } from "./positional.ts";
+import { withRootDir } from "./suggested-command.ts";
 import { columnsOf } from "./terminal-text.ts";
 
 const command: Command = {
@@ -42,7 +43,7 @@ export async function runExplain(args: readonly string[]): Promise<number> {
     const response = await requestAgent(socket, `/explain?${new URLSearchParams({ namespace, name })}`);
     if (response.status === 404) return refuse((await response.text()).trim(), 1);
     if (!response.ok) return refuse(`the agent on ${socket} responded with HTTP ${response.status}`, 1);
-    const explanation = (await response.json()) as PodExplanation;
+    const explanation = withCommands((await response.json()) as PodExplanation, givenRootDir(given));
     const isText = given.text("output") === "text";
     const text = () => formatExplanation(explanation, Date.now(), columnsOf(process.stdout));
     process.stdout.write(isText ? text() : `${JSON.stringify(explanation)}\n`);
@@ -50,6 +51,12 @@ export async function runExplain(args: readonly string[]): Promise<number> {
   } catch (error) {
     return refuse(`no agent answers on ${socket}: ${describeConnectError(error)}`, 1);
   }
+}
+
+function withCommands(explanation: PodExplanation, rootDir: string | undefined): PodExplanation {
+  const { cause } = explanation;
+  if (cause === undefined) return explanation;
+  return { ...explanation, cause: { ...cause, commands: cause.commands.map((each) => withRootDir(each, rootDir)) } };
 }
 
 function refuse(message: string, code: number): number {

@@ -163,6 +163,7 @@ function printCommands(stateDir: string, listing: PodListing): void {
   const { manifests, agentRoot } = bedPaths(stateDir);
   const [berth, rootDir] = [displayPath(builtBinary), `--root-dir ${displayPath(agentRoot)}`];
   printCommand("show pods", `${berth} pods ${rootDir}`);
+  printCommand("explain", `${berth} explain crash-berth ${rootDir}`);
   printCommand("read logs", `${berth} logs once-berth ${rootDir}`);
   printCommand("look inside", `${berth} exec web-berth ${rootDir} -it -- sh`);
   const url = urlOf("edited-page", listing);

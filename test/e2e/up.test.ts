@@ -69,6 +69,7 @@ test("npm run up starts the examples, shows a change, and leaves nothing after C
   expect(text()).toMatch(/once-berth +0\/1 +Succeeded/);
   expect(text()).toMatch(/GET http:\/\/10\.\d+\.\d+\.\d+:8080\/ → 200 "Hello from a pod that Berth runs\."/);
   expect(await runPrinted(text(), "show pods")).toContain("web-berth");
+  expect(await runPrinted(text(), "explain")).toMatch(/^why {3}container main: .*it exited with code 3/m);
   expect(await runPrinted(text(), "read logs")).toMatch(/counts to three: 1 2 3$/);
   expect(await runPrinted(text(), "look inside", "echo from $((40 + 2))\n")).toContain("from 42");
 

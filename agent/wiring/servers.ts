@@ -134,7 +134,7 @@ function serveLocalCommands(
     const found = reports.filter(({ pod: { metadata } }) => (metadata.namespace ?? "default") === namespace);
     const latest = found.toSorted((a, b) => a.acceptedAt - b.acceptedAt).at(-1);
     if (latest === undefined) throw new ApiError(404, unknownPodText(knownPods(), namespace, name));
-    return explainPod(latest, knownPods().refused);
+    return explainPod(latest, { refused: nodeSummary.report().refused, reports: podReports.all() });
   };
   const subscribe = (changed: () => void) => {
     const unsubscribes = [podReports.subscribe(changed), nodeSummary.subscribe(changed)];

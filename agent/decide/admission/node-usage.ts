@@ -16,6 +16,7 @@ export interface PodDemand {
   readonly priority: number | undefined;
 }
 
+/** A port of the node that a pod requests. */
 export interface HostPort {
   readonly ip: string;
   readonly protocol: string;
@@ -48,7 +49,7 @@ export function podDemandOf({ pod, source, allocation }: DesiredPod): PodDemand 
 }
 
 /** The host ports of an init container count only while it runs, except for those of sidecars. */
-function hostPorts({ spec }: Pod): readonly HostPort[] {
+export function hostPorts({ spec }: Pod): readonly HostPort[] {
   return [...sidecarsOf(spec), ...spec.containers].flatMap(({ ports = [] }) =>
     ports.flatMap(({ hostIP, protocol = "TCP", hostPort: port = 0 }) =>
       port > 0 ? [{ ip: hostIP || ANY_ADDRESS, protocol, port }] : [],

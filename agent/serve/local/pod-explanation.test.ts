@@ -1,7 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { formatExplanation } from "../../../cli/explanation-text.ts";
 import type { ContainerState, ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type ExplainedReport, explainPod } from "./pod-explanation.ts";
+import { type ExplainedNode, type ExplainedReport, explainPod as explainOnNode } from "./pod-explanation.ts";
+
+const explainPod = (report: ExplainedReport, node: Partial<ExplainedNode> = {}) =>
+  explainOnNode(report, { refused: [], reports: [], ...node });
 
 const START = Date.parse("2026-01-01T14:03:07.120Z");
 const pod: Pod = {
@@ -292,13 +295,13 @@ test("a pod whose manifest is refused since it has started says so", () => {
     { file: "/etc/kubernetes/manifests/other.yaml", problem: "line 1" },
     { file: path, problem },
   ];
-  const explanation = explainPod({ ...report, source: { kind: "file", path } }, refused);
+  const explanation = explainPod({ ...report, source: { kind: "file", path } }, { refused });
   expect(formatExplanation(explanation, START)).toContain(`
 
 the agent refuses this manifest: ${problem}
 
 `);
-  expect(explainPod({ ...report, source: { kind: "api" } }, refused).refused).toBeUndefined();
+  expect(explainPod({ ...report, source: { kind: "api" } }, { refused }).refused).toBeUndefined();
 });
 
 test.each([
@@ -313,4 +316,17 @@ test.each([
   const { cause } = explainPod({ ...report, source: { kind: "file", path: "/manifests/web.yaml" }, status });
   expect(cause?.cure).toEndWith(end);
   expect(cause?.commands.join("\n")).not.toContain("kubectl");
+});
+
+test("a pod whose host port is taken names the pod that has it", () => {
+  const [main] = pod.spec.containers;
+  const withPort = (name: string): Pod => ({
+    metadata: { ...pod.metadata, name, uid: name },
+    spec: { containers: [{ ...main!, ports: [{ containerPort: 80, hostPort: 18080 }] }] },
+  });
+  const message = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
+  const own = { ...report, pod: withPort("second"), status: rejected("NodePorts", message) };
+  const { cause } = explainPod(own, { reports: [{ ...report, pod: withPort("first") }, own] });
+  expect(cause?.message).toBe(message);
+  expect(cause?.explanation).toBe("hostPort 18080/TCP is taken by shop/first");
 });

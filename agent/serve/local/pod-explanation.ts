@@ -7,6 +7,7 @@ import type { Timeline, TimelineStep } from "../../decide/pod/timeline.ts";
 import { cureOf } from "./cures.ts";
 import { type PodSummary, summarizePod } from "./pod-list.ts";
 import { podState } from "./pod-state.ts";
+import { explainPortCollision } from "./port-collision.ts";
 
 /** The JSON of `berth explain POD -o json`. Times are RFC 3339, with microseconds. */
 export interface PodExplanation {
@@ -65,14 +66,21 @@ export type ExplainedReport = Parameters<typeof summarizePod>[0] & {
   readonly timeline: Timeline;
 };
 
-/**
- * Explains a pod for `berth explain`: how it has started, and the one cause why it does not go on, with its cure. `refused`
- * are the manifests that the agent refuses.
- */
-export function explainPod(report: ExplainedReport, refused: readonly RejectedManifest[] = []): PodExplanation {
+/** What an explanation needs to know of the node. */
+export interface ExplainedNode {
+  /** The manifests that the agent refuses. */
+  readonly refused: readonly RejectedManifest[];
+  /** All pods of the node. */
+  readonly reports: readonly Pick<ExplainedReport, "pod" | "status" | "stage">[];
+}
+
+/** Explains a pod for `berth explain`: how it has started, and the one cause why it does not go on, with its cure. */
+export function explainPod(report: ExplainedReport, { refused, reports }: ExplainedNode): PodExplanation {
   const summary = summarizePod(report);
   const { pod, source } = report;
-  const cause = causeOf(report, summary);
+  const owners = reports.map((each) => ({ ...each, isRejected: each.status.phase === "Failed" }));
+  const explanation = explainPortCollision(pod, summary.message, owners) ?? summary.explanation;
+  const cause = causeOf(report, { ...summary, ...(explanation !== undefined && { explanation }) });
   const problem = source.kind === "api" ? undefined : refused.find(({ file }) => file === sourceText(source))?.problem;
   return {
     namespace: summary.namespace,

@@ -34,7 +34,7 @@ export function formatExplanation(
 const clockText = (time: string) => time.slice(11, 23);
 
 function stepText({ what, times, lastAt, failed }: ExplainedStep): string {
-  const repeats = times === undefined ? "" : `, ${times} times, last at ${clockText(lastAt ?? "")}`;
+  const repeats = times === undefined ? "" : `, ${times} times since then, the last at ${clockText(lastAt ?? "")}`;
   const outcome =
     failed === undefined
       ? ""

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
+import { DEFAULT_CONTAINER } from "../agent/serve/local/default-container.ts";
 import { parseDurationMs } from "../proto/kubernetes/values/duration.ts";
 import { type Command, type GivenFlags, helpFlag, readFlags, rootDirFlag } from "./command.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
@@ -59,6 +60,9 @@ export async function runLogs(args: readonly string[]): Promise<number> {
     return refuse(`no agent answers on ${socket}: ${describeConnectError(error)}`, 1);
   }
   if (!response.ok) return refuse(await refusalOf(response), 1);
+  const container = response.headers.get(DEFAULT_CONTAINER);
+  // As kubectl.
+  if (container !== null) process.stderr.write(`Defaulted container ${container}\n`);
   try {
     for await (const piece of response.body ?? [])
       if (!process.stdout.write(piece)) await once(process.stdout, "drain");

@@ -3,6 +3,7 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { ApiError } from "../api/api-error.ts";
 import { type ContainerLogs, UnreadableLogError } from "../logs/container-logs.ts";
+import { DEFAULT_CONTAINER } from "./default-container.ts";
 import { answerLogs } from "./local-logs.ts";
 
 const podOf = (namespace: string, name: string, ...containers: readonly string[]): Pod => ({
@@ -35,6 +36,16 @@ test("the log of the default container, or of the one that is named", async () =
   expect(await answerOf("web-node", "", send)).toEqual({ status: 200, text: "line\n" });
   await answerOf("web-node", "container=b&tailLines=3", send);
   expect(asked).toEqual(["web-node a undefined", "web-node b 3"]);
+});
+
+test.each([
+  ["web-node", "", '"a" out of: a, b'],
+  ["web-node", "container=a", null],
+  ["once", "", null],
+])("the answer for %s with the query %p names the container that was not given: %p", async (pod, query, expected) => {
+  const { clock, answer } = ask(pod, query);
+  await clock.advance(200);
+  expect((await answer).headers.get(DEFAULT_CONTAINER)).toBe(expected);
 });
 
 const refusals: readonly (readonly [pod: string, query: string, status: number, text: string])[] = [

@@ -1,10 +1,10 @@
 import { type Clock, sleepUnlessAborted } from "../../../host/clock.ts";
-import { containerNamed } from "../../../proto/kubernetes/containers.ts";
+import { allContainers, containerNamed } from "../../../proto/kubernetes/containers.ts";
 import { ApiError } from "../api/api-error.ts";
 import type { ApiResponse } from "../api/route.ts";
 import { type ContainerLogs, UnreadableLogError } from "../logs/container-logs.ts";
 import { parseLogOptions } from "../logs/log-options.ts";
-import { defaultContainerOf } from "./default-container.ts";
+import { DEFAULT_CONTAINER, defaultContainerOf } from "./default-container.ts";
 import { unknownContainerText } from "./unknown-container.ts";
 import { type KnownPods, unknownPodText } from "./unknown-pod.ts";
 
@@ -43,7 +43,8 @@ export async function answerLogs(deps: LocalLogsDeps, request: LocalLogsRequest)
     const known = deps.knownPods();
     const pod = known.pods.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
     if (pod === undefined) throw new ApiError(404, unknownPodText(known, namespace, name));
-    const container = query.get("container") || defaultContainerOf(pod);
+    const given = query.get("container");
+    const container = given || defaultContainerOf(pod);
     if (containerNamed(pod, container) === undefined) throw new ApiError(404, unknownContainerText(pod, container));
     const options = parseLogOptions(query, deps.clock.now());
     const sent = deps.containerLogs.send(
@@ -53,7 +54,10 @@ export async function answerLogs(deps: LocalLogsDeps, request: LocalLogsRequest)
     const ended = sent.then(() => writer.close());
     ended.catch((error: unknown) => writer.abort(error));
     await Promise.race([sent, sleepUnlessAborted(deps.clock, STATUS_DELAY_MS, request.signal)]);
-    return new Response(readable, { headers: { "content-type": "text/plain" } });
+    const names = allContainers(pod.spec).map((each) => each.name);
+    const isChoice = !given && names.length > 1;
+    const choice = isChoice ? { [DEFAULT_CONTAINER]: `${JSON.stringify(container)} out of: ${names.join(", ")}` } : {};
+    return new Response(readable, { headers: { "content-type": "text/plain", ...choice } });
   } catch (error) {
     if (error instanceof ApiError) return new Response(error.message, { status: error.status });
     if (error instanceof UnreadableLogError) return new Response(error.message, { status: 500 });

@@ -72,10 +72,7 @@ const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
     ["logs", "web", "--since", "yesterday"],
     'berth logs: --since: found "yesterday", must be a duration such as 300ms or 1m30s',
   ],
-  [
-    ["logs", "web", "--tail=x"],
-    'berth logs: --tail: found "x", must be an integer from -9007199254740991 to 9007199254740991',
-  ],
+  [["logs", "web", "--tail=x"], 'berth logs: --tail: found "x", must be an integer'],
   [["cni"], "berth cni: what to do? one of list, add, check, del, gc, status"],
   [["cni", "ad"], 'berth cni: unknown verb "ad", must be one of list, add, check, del, gc, status'],
   [["cni", "add", "a", "b"], 'berth cni: unexpected argument "b": one network follows the verb'],

@@ -23,7 +23,7 @@ test("a standalone node shows no cluster", () => {
     runtime  ready
     cluster  no cluster: pods come from files
     pods     none
-    refused  no manifests
+    refused  none
     "
   `);
 });
@@ -83,7 +83,7 @@ test("the reason of an outage of the server or the runtime is shown once", () =>
     node status    not reported yet
     watch of pods  not updated yet
     pods           none
-    refused        no manifests
+    refused        none
     "
   `);
 });
@@ -103,7 +103,7 @@ test("a past outage is shown as resolved", () => {
     node status    reported 3m ago
     watch of pods  updated 40s ago
     pods           none
-    refused        no manifests
+    refused        none
     "
   `);
 });
@@ -125,7 +125,7 @@ test("nothing is connected right after the start", () => {
     node status    not reported yet
     watch of pods  not updated yet
     pods           none
-    refused        no manifests
+    refused        none
     "
   `);
 });

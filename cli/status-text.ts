@@ -40,7 +40,7 @@ export function formatStatus(
           ] as const,
         ]),
     ...(pulls.length === 0 ? [] : [["pulls", pullsText(pulls, now)] as const]),
-    ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods shows why)`],
+    ["refused", refused === 0 ? "none" : `${countOf(refused, "manifest")} (berth pods shows why)`],
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, text]) =>

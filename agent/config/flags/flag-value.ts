@@ -47,7 +47,7 @@ function parseText(flag: Flag, text: string): FlagParseResult {
     case "int32":
       return parseIntegerInRange(text, -(2 ** 31), 2 ** 31 - 1);
     case "int":
-      return parseIntegerInRange(text, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+      return parseIntegerInRange(text, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, "an integer");
     case "Level":
       return parseIntegerInRange(text, 0, 2 ** 31 - 1);
     case "duration":
@@ -79,10 +79,15 @@ function parseString({ allowed, must }: Flag, text: string): FlagParseResult {
   return must === undefined || valueChecks[must](text) ? { value: text } : { expected: must };
 }
 
-function parseIntegerInRange(text: string, min: number, max: number): FlagParseResult {
+function parseIntegerInRange(
+  text: string,
+  min: number,
+  max: number,
+  expected = `an integer from ${min} to ${max}`,
+): FlagParseResult {
   const value = parseInteger(text.replaceAll(/(?<=[\da-fA-F])_(?=[\da-fA-F])/g, ""));
   const isWithin = value !== undefined && value >= min && value <= max;
-  return isWithin ? { value } : { expected: `an integer from ${min} to ${max}` };
+  return isWithin ? { value } : { expected };
 }
 
 /** Splits one CSV line; double quotes enclose a value with commas. Rule: pflag uses encoding/csv. */

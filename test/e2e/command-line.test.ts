@@ -72,7 +72,7 @@ describe("berth", () => {
   test("refuses an unknown command and names the existing ones", async () => {
     const { stderr, exitCode } = await run(builtBinary, "fly");
     expect([stderr, exitCode]).toEqual([
-      'berth: unknown command "fly"; the commands are run, pods, explain, status, logs, exec, doctor and version',
+      'berth: unknown command "fly"; the commands are run, pods, explain, status, logs, exec, cni, doctor and version',
       2,
     ]);
   });
@@ -120,7 +120,7 @@ describe("berth", () => {
         "runtime: ready",
         "cluster: no cluster: pods come from files",
         "pods: none",
-        "refused: no manifests",
+        "refused: none",
       ],
       0,
     ]);

@@ -8,7 +8,7 @@ import type {
   PodStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
 import type { StageKind } from "../pod/stage.ts";
-import { isDeletionDue, isStartProgress, phaseOnlyPatch, statusPatch } from "./status-patch.ts";
+import { isDeletionDue, isEndProgress, isStartProgress, phaseOnlyPatch, statusPatch } from "./status-patch.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const at = (time: string) => `2026-01-01T${time}Z`;
@@ -430,6 +430,39 @@ for (const [name, before, after, isProgress, stage = "syncing"] of progress)
     const api = podOf(before);
     const change = statusPatch(api, after, now) ?? { status: {} };
     expect(isStartProgress(api, change, after, stage)).toBe(isProgress);
+  });
+
+const ending = (first: ContainerStatus, second: ContainerStatus, more: Partial<PodStatus> = {}): PodStatus => ({
+  phase: "Running",
+  conditions: [condition("Initialized", "True", "10:00:05"), condition("Ready", "False", "10:00:05")],
+  containerStatuses: [first, second],
+  ...more,
+});
+const [exitedA, exitedB] = [container(exited(0)), container(exited(0), 0, "b")];
+const wasReady = { conditions: [condition("Ready", "True", "10:00:05")] };
+const endProgress: readonly [
+  name: string,
+  before: PodStatus,
+  after: PodStatus,
+  isProgress: boolean,
+  stage?: StageKind,
+][] = [
+  ["the end of one of two containers", ending(runningA, runningB), ending(exitedA, runningB), true],
+  ["the end of the last container", ending(exitedA, runningB), ending(exitedA, exitedB), false],
+  ["the end of readiness", ending(runningA, runningB, wasReady), ending(exitedA, runningB), false],
+  [
+    "the end of a container of a pod that stays",
+    ending(runningA, runningB),
+    ending(exitedA, runningB),
+    false,
+    "syncing",
+  ],
+];
+for (const [name, before, after, isProgress, stage = "terminating"] of endProgress)
+  test(`${name} is ${isProgress ? "" : "not "}only progress of the end`, () => {
+    const api = podOf(before);
+    const change = statusPatch(api, after, now) ?? { status: {} };
+    expect(isEndProgress(api, change, after, stage)).toBe(isProgress);
   });
 
 const beingDeleted: ObjectMeta = { deletionTimestamp: at("11:59:00") };

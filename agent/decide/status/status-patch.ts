@@ -124,15 +124,35 @@ export function mayBeDelayed(api: Pod, { status }: StatusPatch, decided: PodStat
  * The kubelet starts all that it can before it reports again.
  */
 export function isStartProgress(api: Pod, { status }: StatusPatch, decided: PodStatus, stage: StageKind): boolean {
-  const conditions = (status["conditions"] ?? []) as readonly PodCondition[];
-  const isMinor = (condition: PodCondition) =>
-    condition.type === "PodReadyToStartContainers" ||
-    api.status?.conditions?.find(({ type }) => type === condition.type)?.status === condition.status;
   return (
     stage === "syncing" &&
     decided.phase === "Pending" &&
     Object.keys(status).every((field) => START_FIELDS.has(field) || isStartOfContainers(field, api, decided)) &&
-    conditions.every(isMinor)
+    hasMinorConditions(api, status)
+  );
+}
+
+/**
+ * Whether a patch only shows how far the end of a pod has come: containers have ended, and others still run. A pod of
+ * many containers stops a few at a time.
+ */
+export function isEndProgress(api: Pod, { status }: StatusPatch, decided: PodStatus, stage: StageKind): boolean {
+  const fields = [...TERMINATION_FIELDS, ...CONTAINER_LISTS];
+  return (
+    stage === "terminating" &&
+    CONTAINER_LISTS.some((list) => decided[list]?.some(({ state }) => state?.running !== undefined)) &&
+    Object.keys(status).every((field) => fields.includes(field)) &&
+    hasMinorConditions(api, status)
+  );
+}
+
+/** Whether no condition of a patch changes its status, but for that of the sandbox. */
+function hasMinorConditions(api: Pod, status: StatusPatch["status"]): boolean {
+  const conditions = (status["conditions"] ?? []) as readonly PodCondition[];
+  return conditions.every(
+    (condition) =>
+      condition.type === "PodReadyToStartContainers" ||
+      api.status?.conditions?.find(({ type }) => type === condition.type)?.status === condition.status,
   );
 }
 

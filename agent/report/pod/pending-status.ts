@@ -7,6 +7,7 @@ import type { StageKind } from "../../decide/pod/stage.ts";
 import { isTerminal } from "../../decide/sources/api-pod.ts";
 import {
   isDeletionDue,
+  isEndProgress,
   isStartProgress,
   mayBeDelayed,
   phaseOnlyPatch,
@@ -37,8 +38,8 @@ export interface PendingStatus {
   accepted: { readonly status: PodStatus; readonly times: number; readonly at: number } | undefined;
   /** Since when only changes are pending that may wait to be merged with the next status. */
   deferredSince: number | undefined;
-  /** When the server last accepted a patch that shows how far the start has come. */
-  startProgressAt: number | undefined;
+  /** When the server last accepted a patch that shows how far the start, or the end, has come. */
+  progressAt: number | undefined;
   /** A patch without a response may have been applied, so `api` may be older than our own write. */
   mayApiBeStale: boolean;
   /** The API pod whose deletion the server has accepted, how often it has, and when it last did. */
@@ -52,7 +53,7 @@ interface PatchCall {
   readonly api: Pod;
   patch: StatusPatch;
   status: PodStatus;
-  isStartProgress: boolean;
+  isProgress: boolean;
 }
 
 /** One request about the pod: write its status, read it, or delete it. */
@@ -71,7 +72,7 @@ const REPEATS_WITHOUT_DELAY = 3;
 const REPEAT_BACKOFF: BackoffOptions = { initialMs: 1_000, maxMs: 60_000 };
 /**
  * How long minor changes wait to be merged with the next status: one request instead of two for most pod starts and
- * ends. Also how far the steps of a start are apart: the first one is sent at once, and the end of the start.
+ * ends. Also how far the steps of a start, or of an end, are apart: the first one is sent at once, and the last one.
  */
 const DEFER_MS = 1_000;
 /**
@@ -98,7 +99,7 @@ export function emptyPendingStatus(uid: PodUid): PendingStatus {
     rejectedPatches: new Map(),
     accepted: undefined,
     deferredSince: undefined,
-    startProgressAt: undefined,
+    progressAt: undefined,
     mayApiBeStale: false,
     deletion: undefined,
     loggedErrors: createLogOnce(),
@@ -116,7 +117,7 @@ export function resetPending(pending: PendingStatus): void {
   pending.rejectedPatches = empty.rejectedPatches;
   pending.accepted = empty.accepted;
   pending.deferredSince = empty.deferredSince;
-  pending.startProgressAt = empty.startProgressAt;
+  pending.progressAt = empty.progressAt;
 }
 
 /** The next request that brings the API server up to date, or when one is due; undefined if none is needed. */
@@ -131,12 +132,13 @@ export function nextCall(
   const waits = whole !== undefined && mayBeDelayed(api, whole, status, stage);
   // Not in the future if the clock was set back.
   pending.deferredSince = waits ? Math.min(pending.deferredSince ?? now, now) : undefined;
-  const isProgress = whole !== undefined && isStartProgress(api, whole, status, stage);
+  const isProgress =
+    whole !== undefined && (isStartProgress(api, whole, status, stage) || isEndProgress(api, whole, status, stage));
   const notBefore = isProgress ? nextProgressAt(pending, now) : 0;
   const due = (patch: StatusPatch) => Math.max(dueOf(pending, status, patch), notBefore);
   const patches = whole === undefined ? [] : [whole, phaseOnlyPatch(api, whole, stage) ?? []].flat();
   const patch = patches.find((each) => due(each) <= now);
-  if (patch !== undefined) return { kind: "patch", api, patch, status, isStartProgress: isProgress };
+  if (patch !== undefined) return { kind: "patch", api, patch, status, isProgress };
   const deletionDue = isDeletionDue(api, stage) ? deletionDueOf(pending, api) : Number.POSITIVE_INFINITY;
   if (deletionDue <= now) return { kind: "delete", api };
   const until = Math.min(deletionDue, ...patches.map(due));
@@ -164,8 +166,8 @@ function dueOf(
 }
 
 /** Not later than a second from now if the clock was set back. */
-function nextProgressAt({ startProgressAt }: PendingStatus, now: number): number {
-  return startProgressAt === undefined ? 0 : Math.min(startProgressAt, now) + DEFER_MS;
+function nextProgressAt({ progressAt }: PendingStatus, now: number): number {
+  return progressAt === undefined ? 0 : Math.min(progressAt, now) + DEFER_MS;
 }
 
 function deletionDueOf({ deletion }: PendingStatus, { metadata: { uid } }: Pod): number {
@@ -181,12 +183,12 @@ export function recordDeleted(pending: PendingStatus, uid: string, now: number):
 /** Counts equal statuses in a row: another agent for this node or a webhook may keep reverting them. */
 export function recordAccepted(
   pending: PendingStatus,
-  { patch, status, isStartProgress: isProgress }: PatchCall,
+  { patch, status, isProgress }: PatchCall,
   response: Pod,
   now: number,
 ): void {
   if (patch === EMPTY_PATCH) return;
-  if (isProgress) pending.startProgressAt = now;
+  if (isProgress) pending.progressAt = now;
   const { accepted } = pending;
   const isInRow =
     accepted !== undefined && now - accepted.at < REPEAT_WINDOW_MS && isSemanticallyEqual(accepted.status, status);
@@ -205,7 +207,7 @@ export function latestPatch(pending: PendingStatus, call: PatchCall, now: number
   const next = nextCall(pending, now);
   const isOfSame = next?.kind === "patch" && next.api.metadata.uid === call.api.metadata.uid;
   call.patch = isOfSame ? next.patch : EMPTY_PATCH;
-  if (isOfSame) Object.assign(call, { status: next.status, isStartProgress: next.isStartProgress });
+  if (isOfSame) Object.assign(call, { status: next.status, isProgress: next.isProgress });
   return call.patch;
 }
 

@@ -243,7 +243,8 @@ test("requests and limits are in the OCI spec of the container", async () => {
 
 test("a container that exceeds its memory limit is killed with the reason OOMKilled", async () => {
   const resources = { limits: { memory: "16Mi" } };
-  const command = ["tail", "-c", "67108864", "/dev/zero"];
+  // The shim watches for OOM kills only after the start: of a container killed within milliseconds it reports `Error`.
+  const command = ["sh", "-c", "sleep 1; exec tail -c 67108864 /dev/zero"];
   await node.putManifest(podOf("greedy", { command, resources }, { restartPolicy: "Never" }));
   // The runtime may learn of the OOM kill a moment after it has reported the exit.
   const pod = await node.waitForPod("greedy", "it has failed with a final reason", ({ phase, status }) => {

@@ -243,9 +243,15 @@ test("requests and limits are in the OCI spec of the container", async () => {
 
 test("a container that exceeds its memory limit is killed with the reason OOMKilled", async () => {
   const resources = { limits: { memory: "16Mi" } };
-  // The shim watches for OOM kills only after the start: of a container killed within milliseconds it reports `Error`.
-  const command = ["sh", "-c", "sleep 1; exec tail -c 67108864 /dev/zero"];
-  await node.putManifest(podOf("greedy", { command, resources }, { restartPolicy: "Never" }));
+  // The shim watches for OOM kills when StartContainer has returned: of a container killed before, containerd says `Error`.
+  const command = script("until test -e /host/starts-to-allocate; do sleep 0.1; done; exec tail -c 67108864 /dev/zero");
+  const volumeMounts = [{ name: "host", mountPath: "/host" }];
+  const withFolder = { volumes: [{ name: "host", hostPath: { path: node.folder } }] };
+  await node.putManifest(
+    podOf("greedy", { command, resources, volumeMounts }, { ...withFolder, restartPolicy: "Never" }),
+  );
+  await node.waitUntilRunning("greedy");
+  await writeFile(join(node.folder, "starts-to-allocate"), "");
   // The runtime may learn of the OOM kill a moment after it has reported the exit.
   const pod = await node.waitForPod("greedy", "it has failed with a final reason", ({ phase, status }) => {
     return phase === "Failed" && status.containerStatuses?.[0]?.state?.terminated?.reason !== "Error";

@@ -38,7 +38,7 @@ export async function addToChain(
   return result ?? parseResult({}, conf.cniVersion);
 }
 
-/** Calls DEL of the plugins in reverse order, each with the result of ADD (from 0.4.0 on), until one fails. */
+/** Calls DEL of the plugins in reverse order, each with the result of ADD (from 0.4.0 on). Rejects when one fails, without the rest. */
 export async function deleteFromChain(
   callPlugin: CallPlugin,
   conf: NetworkConf,
@@ -46,11 +46,11 @@ export async function deleteFromChain(
   result: CniResult | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  for (const plugin of conf.plugins.toReversed())
-    await callPlugin("DEL", conf, plugin, deleteInput(conf, attachment, result), signal);
+  const input = inputOf(conf, attachment, isAtLeast(conf.cniVersion, "0.4.0") ? result : undefined);
+  for (const plugin of conf.plugins.toReversed()) await callPlugin("DEL", conf, plugin, input, signal);
 }
 
-/** The same after a failure: a plugin that fails is no reason not to call the others. */
+/** Undoes an ADD that has failed: calls DEL as above, and goes on if a plugin fails. */
 export async function deleteAllOfChain(
   callPlugin: CallPlugin,
   conf: NetworkConf,
@@ -58,8 +58,11 @@ export async function deleteAllOfChain(
   result: CniResult | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  for (const plugin of conf.plugins.toReversed())
-    await callPlugin("DEL", conf, plugin, deleteInput(conf, attachment, result), signal).catch(ignoreCniError);
+  const callEach: CallPlugin = async (...call) => {
+    await callPlugin(...call).catch(ignoreCniError);
+    return undefined;
+  };
+  await deleteFromChain(callEach, conf, attachment, result, signal);
 }
 
 /** Calls CHECK of each plugin with the result of ADD, until one fails. */
@@ -102,10 +105,6 @@ function inputOf(
   result: CniResult | undefined,
 ) {
   return { target, capabilityArgs, prevResult: result && formatResult(result, cniVersion) };
-}
-
-function deleteInput(conf: NetworkConf, attachment: Attachment, result: CniResult | undefined) {
-  return inputOf(conf, attachment, isAtLeast(conf.cniVersion, "0.4.0") ? result : undefined);
 }
 
 function resultOf(output: Readonly<Record<string, unknown>> | undefined, plugin: string, conf: NetworkConf): CniResult {

@@ -1,5 +1,3 @@
-import type { IpPrefix } from "../../host/ip-address.ts";
-import { addAddress } from "../../host/netlink/addresses.ts";
 import { NetlinkError } from "../../host/netlink/error.ts";
 import {
   createIfb,
@@ -19,7 +17,7 @@ import type { Allocation } from "./address-range.ts";
 import { type AttachmentId, hostLinkName, ifbName, linkAlias, macOf } from "./attachment-names.ts";
 import type { ReadyNetwork } from "./network.ts";
 import type { NetworkConf } from "./network-conf.ts";
-import { type NodeNetwork, setSysctl } from "./node-network.ts";
+import { addAddressWithIpv6, type NodeNetwork, setSysctl } from "./node-network.ts";
 
 /** The two ends of a pod's link. */
 export interface PodLinks {
@@ -54,8 +52,9 @@ export function connectPod(node: NodeNetwork, { conf, network, id, namespace, al
     const pod = readLink(inside, id.ifName);
     setUp(inside, LOOPBACK);
     setUp(inside, pod);
+    const writeInside = (path: string, value: string) => node.netlink.runIn(namespace, () => setSysctl(path, value));
     for (const { address, range } of allocations)
-      addPodAddress(node, inside, namespace, pod, { bytes: address, bits: range.subnet.bits });
+      addAddressWithIpv6(inside, pod, { bytes: address, bits: range.subnet.bits }, writeInside);
     for (const { range } of conf.isDefaultGateway ? firstOfEachFamily(allocations) : []) {
       const to = { bytes: new Uint8Array(range.gateway.length), bits: 0 };
       addRoute(inside, pod, { to, gateway: range.gateway });
@@ -92,30 +91,13 @@ function makeVeth(node: NodeNetwork, input: Parameters<typeof createVeth>[1]): v
 
 /**
  * A socket in the pod's namespace. The pod must not take routes from announcements of others (CVE-2020-10749), and need not
- * check that its link-local address is its own: with hairpin it would see its own question.
+ * check its link-local address for duplicates: with hairpin it would receive its own neighbour solicitation.
  */
 function openInside(node: NodeNetwork, namespace: NetworkNamespace, ifName: string): NetlinkSocket {
   return node.netlink.runIn(namespace, () => {
     for (const name of ["accept_ra", "accept_dad"]) setSysctl(`ipv6/conf/${ifName}/${name}`, "0");
     return node.netlink.openSocket(NETLINK_ROUTE);
   });
-}
-
-function addPodAddress(
-  node: NodeNetwork,
-  inside: NetlinkSocket,
-  namespace: NetworkNamespace,
-  pod: Link,
-  prefix: IpPrefix,
-): void {
-  try {
-    addAddress(inside, pod, prefix);
-  } catch (error) {
-    if (!(error instanceof NetlinkError && error.code === "EACCES")) throw error;
-    // New links have IPv6 disabled, as the node has it for all.
-    node.netlink.runIn(namespace, () => setSysctl(`ipv6/conf/${pod.name}/disable_ipv6`, "0"));
-    addAddress(inside, pod, prefix);
-  }
 }
 
 /** As the bandwidth plugin has it. */

@@ -9,6 +9,12 @@ export interface AttachmentId {
 /** An id as one word; `:` is in neither part. */
 export const keyOf = ({ containerId, ifName }: AttachmentId): string => `${containerId}:${ifName}`;
 
+/** The id that `keyOf` has written. */
+export function parseKey(key: string): AttachmentId {
+  const separator = key.lastIndexOf(":");
+  return { containerId: key.slice(0, separator), ifName: key.slice(separator + 1) };
+}
+
 /** The digits of a hash that fit behind `veth` into the 15 characters of a name. */
 const HASH_DIGITS = 11;
 

@@ -9,6 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path/posix";
+import { isObject } from "../../proto/is-object.ts";
 import { type AttachmentId, keyOf } from "./attachment-names.ts";
 import type { HostPort } from "./network-conf.ts";
 
@@ -126,17 +127,11 @@ function parseJson(text: string): unknown {
 }
 
 const isAttachment = (value: unknown): value is Attachment =>
-  typeof value === "object" &&
-  value !== null &&
-  "containerId" in value &&
-  typeof value.containerId === "string" &&
-  "ifName" in value &&
-  typeof value.ifName === "string" &&
-  "addresses" in value &&
-  isTextList(value.addresses) &&
-  "gateways" in value &&
-  isTextList(value.gateways) &&
-  "hostPorts" in value &&
-  Array.isArray(value.hostPorts);
+  isObject(value) &&
+  typeof value["containerId"] === "string" &&
+  typeof value["ifName"] === "string" &&
+  isTextList(value["addresses"]) &&
+  isTextList(value["gateways"]) &&
+  Array.isArray(value["hostPorts"]);
 
 const isTextList = (value: unknown) => Array.isArray(value) && value.every((each) => typeof each === "string");

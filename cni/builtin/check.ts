@@ -2,7 +2,7 @@ import { formatIp, formatPrefix } from "../../host/ip-address.ts";
 import { listAddresses } from "../../host/netlink/addresses.ts";
 import { REMOVAL_GROUP } from "../../host/netlink/link-removal.ts";
 import { findLink, type Link } from "../../host/netlink/links.ts";
-import { NETLINK_ROUTE } from "../../host/netlink/netlink.ts";
+import { NETLINK_ROUTE, type NetworkNamespace } from "../../host/netlink/netlink.ts";
 import { hasChain, listEntries, type MapEntry } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
@@ -18,8 +18,13 @@ export type Inspection =
   | { readonly problem: undefined; readonly bridge: Link; readonly host: Link; readonly pod: Link }
   | { readonly problem: string };
 
-/** Compares an attachment with its record. Changes nothing. Throws `NetlinkError` if the namespace is gone. */
-export function inspect(node: NodeNetwork, conf: NetworkConf, netns: string, attachment: Attachment): Inspection {
+/** Compares an attachment, whose pod has `namespace`, with its record. Changes nothing. Throws `NetlinkError`. */
+export function inspect(
+  node: NodeNetwork,
+  conf: NetworkConf,
+  namespace: NetworkNamespace,
+  attachment: Attachment,
+): Inspection {
   const bridge = findLink(node.route, conf.bridge);
   if (bridge === undefined || !bridge.isUp) return { problem: `the bridge ${conf.bridge} is missing or down` };
   const name = hostLinkName(conf.name, attachment);
@@ -31,17 +36,12 @@ export function inspect(node: NodeNetwork, conf: NetworkConf, netns: string, att
   if (host.group === REMOVAL_GROUP) return { problem: `the link ${name} is about to be removed` };
   const ofRules = inspectRules(node, conf, attachment);
   if (ofRules !== undefined) return { problem: ofRules };
-  const namespace = node.netlink.openNamespace(netns);
+  const inside = node.netlink.runIn(namespace, () => node.netlink.openSocket(NETLINK_ROUTE));
   try {
-    const inside = node.netlink.runIn(namespace, () => node.netlink.openSocket(NETLINK_ROUTE));
-    try {
-      const found = inspectInside(inside, conf, netns, attachment);
-      return typeof found === "string" ? { problem: found } : { problem: undefined, bridge, host, pod: found };
-    } finally {
-      inside.close();
-    }
+    const found = inspectInside(inside, conf, namespace.path, attachment);
+    return typeof found === "string" ? { problem: found } : { problem: undefined, bridge, host, pod: found };
   } finally {
-    namespace.close();
+    inside.close();
   }
 }
 

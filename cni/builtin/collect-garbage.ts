@@ -1,14 +1,12 @@
 import { messageOf } from "../../host/error-message.ts";
 import { formatIp, isInNetwork } from "../../host/ip-address.ts";
 import { listLinks } from "../../host/netlink/links.ts";
-import { listEntries } from "../../host/netlink/nftables.ts";
-import { type AttachmentId, aliasPrefix, keyOf, linkAlias } from "./attachment-names.ts";
+import { type AttachmentId, aliasPrefix, keyOf, linkAlias, parseKey } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
 import { detach } from "./detach.ts";
 import { closeHostPorts } from "./host-ports.ts";
 import type { NetworkConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
-import { addressOfEntry, hostPortMaps, TABLE } from "./ruleset.ts";
 
 /**
  * Removes what belongs to no valid attachment: recorded attachments, and reservations, links and host ports of this network
@@ -34,12 +32,7 @@ export async function collectGarbage(
 /** By the records, and by the reservations, which outlive a record that another program has damaged. */
 function leftOver(store: AttachmentStore, valid: ReadonlySet<string>): readonly AttachmentId[] {
   const known = [...store.list().map(keyOf), ...store.reserved().values()];
-  return [...new Set(known)].filter((key) => !valid.has(key)).map(idOf);
-}
-
-function idOf(key: string): AttachmentId {
-  const separator = key.lastIndexOf(":");
-  return { containerId: key.slice(0, separator), ifName: key.slice(separator + 1) };
+  return [...new Set(known)].filter((key) => !valid.has(key)).map(parseKey);
 }
 
 async function removeLinks(node: NodeNetwork, conf: NetworkConf, valid: readonly AttachmentId[]): Promise<void> {
@@ -53,8 +46,8 @@ async function removeLinks(node: NodeNetwork, conf: NetworkConf, valid: readonly
 async function removeHostPorts(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore): Promise<void> {
   const reserved = store.reservedAddresses();
   const subnets = conf.ranges.flat().map(({ subnet }) => subnet);
-  const unused = hostPortMaps
-    .flatMap((map) => listEntries(node.netfilter, TABLE, map).map((entry) => addressOfEntry(map, entry)))
-    .filter((address) => subnets.some((subnet) => isInNetwork(address, subnet)) && !reserved.has(formatIp(address)));
-  closeHostPorts(node, unused);
+  closeHostPorts(
+    node,
+    (address) => subnets.some((subnet) => isInNetwork(address, subnet)) && !reserved.has(formatIp(address)),
+  );
 }

@@ -1,4 +1,4 @@
-import { parseIp } from "../../host/ip-address.ts";
+import { formatIp } from "../../host/ip-address.ts";
 import { type AttachmentId, hostLinkName, ifbName, keyOf } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
 import { closeHostPorts, endConnections } from "./host-ports.ts";
@@ -17,11 +17,8 @@ export async function detach(
   const record = store.find(id);
   const addresses = record === undefined ? ownAddresses(store, id) : record.addresses.map(withoutLength);
   // Without a record, host ports are found by the addresses that they lead to.
-  if (record === undefined || record.hostPorts.length > 0)
-    closeHostPorts(
-      node,
-      addresses.map(parseIp).filter((each) => each !== undefined),
-    );
+  if (addresses.length > 0 && (record === undefined || record.hostPorts.length > 0))
+    closeHostPorts(node, (address) => addresses.includes(formatIp(address)));
   if (record !== undefined) endConnections(node, record);
   await node.removeLinks([hostLinkName(network, id), ifbName(network, id)]);
   for (const address of addresses) store.release(address, id);

@@ -1,3 +1,4 @@
+import { messageOf } from "../../host/error-message.ts";
 import { NetlinkError } from "../../host/netlink/error.ts";
 import { CniError, cniCodes } from "../error.ts";
 
@@ -21,6 +22,5 @@ export const codes = {
 export function toCniError(error: unknown): CniError {
   if (error instanceof CniError) return error;
   if (error instanceof NetlinkError) return new CniError(codes.kernel, error.message, { cause: error });
-  const message = error instanceof Error ? error.message : String(error);
-  return new CniError(cniCodes.ioFailure, message, { cause: error });
+  return new CniError(cniCodes.ioFailure, messageOf(error), { cause: error });
 }

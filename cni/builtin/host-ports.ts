@@ -35,15 +35,11 @@ export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, 
   endConnections(node, attachment);
 }
 
-/** Closes all host ports that lead to one of the addresses, and no other one, whatever the record says. */
-export function closeHostPorts(node: NodeNetwork, addresses: readonly Uint8Array[]): void {
-  if (addresses.length === 0) return;
+/** Closes all host ports that lead to a pod's address for which `isGone` holds, whatever the record says. */
+export function closeHostPorts(node: NodeNetwork, isGone: (address: Uint8Array) => boolean): void {
   const entries = hostPortMaps
     .flatMap((map) => listEntries(node.netfilter, TABLE, map).map((entry) => ({ ...entry, map, what: "a host port" })))
-    .filter(({ map, ...entry }) => {
-      const address = addressOfEntry(map, entry);
-      return addresses.some((each) => Buffer.compare(each, address) === 0);
-    });
+    .filter(({ map, ...entry }) => isGone(addressOfEntry(map, entry)));
   removeEntries(node.netfilter, TABLE, entries);
 }
 

@@ -1,7 +1,9 @@
 import { parseIp } from "../../host/ip-address.ts";
 import { isLinkName, parseMac } from "../../host/netlink/links.ts";
 import { CniError, cniCodes } from "../error.ts";
+import { isNetworkName } from "../names.ts";
 import { type AddressRange, readRange } from "./address-range.ts";
+import type { AttachmentId } from "./attachment-names.ts";
 
 /** A port of the node that leads to a port of the pod. */
 export interface HostPort {
@@ -50,12 +52,9 @@ const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value
 const invalid = (reason: string) =>
   new CniError(cniCodes.invalidNetworkConf, `the configuration is invalid: ${reason}`);
 
-/** A name that can be a part of a path, as the specification's section 1 has it. */
-const NETWORK_NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
-
-/** The name of the network. Throws `CniError` with the code 7. */
+/** The name of the network, which becomes a part of paths. Throws `CniError` with the code 7. */
 export function readNetworkName({ name }: { readonly name?: unknown }): string {
-  if (typeof name === "string" && NETWORK_NAME.test(name)) return name;
+  if (typeof name === "string" && isNetworkName(name)) return name;
   throw invalid(`name is ${JSON.stringify(name)}; letters, digits, "_", "." and "-" are expected`);
 }
 
@@ -155,7 +154,7 @@ function readHostPorts(value: unknown): readonly HostPort[] {
     .filter(({ hostPort }) => hostPort !== 0);
 }
 
-/** A host port of 0 is none; containers of a pod declare ports in this way. */
+/** A port that a container only declares has the host port 0. */
 function readHostPort(fields: Fields, where: string): HostPort {
   const port = (name: string, min: number) => {
     const value = fields[name] ?? 0;
@@ -196,9 +195,7 @@ function readBandwidth(value: unknown): Bandwidth {
 }
 
 /** The attachments that still exist, by which GC decides. Throws `CniError` with the code 7. */
-export function readValidAttachments(
-  conf: Fields,
-): readonly { readonly containerId: string; readonly ifName: string }[] {
+export function readValidAttachments(conf: Fields): readonly AttachmentId[] {
   // Go writes an empty list as null; without the field all attachments would be removed by mistake.
   const field = conf["cni.dev/valid-attachments"];
   const value = field === null ? [] : field;

@@ -1,6 +1,6 @@
 import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/ip-address.ts";
-import { addAddress, listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
-import { NetlinkError, unlessCode } from "../../host/netlink/error.ts";
+import { listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
+import { unlessCode } from "../../host/netlink/error.ts";
 import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
 import { addEntries, change, hasChain } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
@@ -10,7 +10,7 @@ import type { AttachmentStore } from "./attachment-store.ts";
 import { codes } from "./errors.ts";
 import { hostPortsOf } from "./host-ports.ts";
 import type { NetworkConf } from "./network-conf.ts";
-import type { NodeNetwork } from "./node-network.ts";
+import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
 import { masqueradeChain, networkRules, sharedRules, TABLE } from "./ruleset.ts";
 
 /** A network whose bridge and rules exist. */
@@ -91,7 +91,7 @@ function ensureBridge(node: NodeNetwork, conf: NetworkConf, mtu: number, present
 
 const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Array(14)), bits: 10 };
 
-/** An address that is no gateway of this network stays only while pods use it, as they would lose their gateway. */
+/** Gives the bridge the gateways as its only addresses. Throws `CniError` if it has others and ports, whose pods would lose their gateway. */
 function ensureGateways(node: NodeNetwork, conf: NetworkConf, bridge: Link): void {
   const wanted = gatewaysOf(conf);
   const present = listAddresses(node.route, bridge).filter(({ bytes }) => !isInNetwork(bytes, LINK_LOCAL));
@@ -104,7 +104,7 @@ function ensureGateways(node: NodeNetwork, conf: NetworkConf, bridge: Link): voi
     );
   for (const prefix of foreign) removeAddress(node.route, bridge, prefix);
   for (const prefix of wanted.filter((each) => !present.some(isSame(each))))
-    unlessCode(["EEXIST"], () => addGateway(node, bridge, prefix));
+    unlessCode(["EEXIST"], () => addAddressWithIpv6(node.route, bridge, prefix, node.setSysctl));
 }
 
 /** The addresses of the bridge. */
@@ -112,14 +112,3 @@ const gatewaysOf = ({ ranges }: NetworkConf): readonly IpPrefix[] => {
   const all = ranges.flat().map(({ gateway, subnet }) => ({ bytes: gateway, bits: subnet.bits }));
   return all.filter((each, index) => all.findIndex((other) => formatPrefix(other) === formatPrefix(each)) === index);
 };
-
-function addGateway(node: NodeNetwork, bridge: Link, prefix: IpPrefix): void {
-  try {
-    addAddress(node.route, bridge, prefix);
-  } catch (error) {
-    if (!(error instanceof NetlinkError && error.code === "EACCES")) throw error;
-    // The node has IPv6 disabled by default for new links.
-    node.setSysctl(`ipv6/conf/${bridge.name}/disable_ipv6`, "0");
-    addAddress(node.route, bridge, prefix);
-  }
-}

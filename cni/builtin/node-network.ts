@@ -1,5 +1,9 @@
 import { fstatSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import type { IpPrefix } from "../../host/ip-address.ts";
+import { addAddress } from "../../host/netlink/addresses.ts";
+import { NetlinkError } from "../../host/netlink/error.ts";
 import { createLinkRemoval, type RemoveLinks } from "../../host/netlink/link-removal.ts";
+import type { Link } from "../../host/netlink/links.ts";
 import { NETLINK_NETFILTER, NETLINK_ROUTE, type Netlink, type NetworkNamespace } from "../../host/netlink/netlink.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 
@@ -51,5 +55,21 @@ export function setSysctl(name: string, value: string): void {
   } catch (error) {
     const isAbsent = error instanceof Error && "code" in error && error.code === "ENOENT";
     if (!isAbsent || !name.startsWith("ipv6/")) throw error;
+  }
+}
+
+/** Adds an address to a link, on which it enables IPv6 if new links have it disabled. `writeSysctl` writes in the link's namespace. */
+export function addAddressWithIpv6(
+  socket: NetlinkSocket,
+  link: Link,
+  prefix: IpPrefix,
+  writeSysctl: typeof setSysctl,
+): void {
+  try {
+    addAddress(socket, link, prefix);
+  } catch (error) {
+    if (!(error instanceof NetlinkError && error.code === "EACCES")) throw error;
+    writeSysctl(`ipv6/conf/${link.name}/disable_ipv6`, "0");
+    addAddress(socket, link, prefix);
   }
 }

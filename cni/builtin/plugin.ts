@@ -1,10 +1,11 @@
 import { statfsSync } from "node:fs";
 import { join } from "node:path/posix";
 import { NetlinkError } from "../../host/netlink/error.ts";
-import { findLink, isLinkName } from "../../host/netlink/links.ts";
+import { findLink } from "../../host/netlink/links.ts";
 import type { Netlink, NetworkNamespace } from "../../host/netlink/netlink.ts";
 import { hasChain } from "../../host/netlink/nftables.ts";
 import { CniError, cniCodes } from "../error.ts";
+import { checkParameters } from "../names.ts";
 import type { CniVerb, InProcessPlugin, PluginCall } from "../plugin-call.ts";
 import { allocate, type LastAddresses } from "./allocation.ts";
 import { connectPod, resultOf } from "./attach.ts";
@@ -101,34 +102,32 @@ async function perform(
   }
 }
 
-/** As the specification's section 2 has it; both become parts of paths. */
-const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
-
-function idOf({ containerId, ifName }: PluginCall): AttachmentId {
-  const wrong = (what: string, value: string, expected: string) =>
-    new CniError(cniCodes.invalidEnvironment, `${what} is ${JSON.stringify(value)}; ${expected} is expected`);
-  if (!CONTAINER_ID.test(containerId))
-    throw wrong("CNI_CONTAINERID", containerId, 'a text of letters, digits, "_", "." and "-"');
-  if (!isLinkName(ifName)) throw wrong("CNI_IFNAME", ifName, "the name of a link, of at most 15 bytes,");
-  return { containerId, ifName };
+/** The attachment of a call. Throws `CniError` unless both parts are valid: they become parts of paths. */
+function idOf(call: PluginCall): AttachmentId {
+  checkParameters(call);
+  return { containerId: call.containerId, ifName: call.ifName };
 }
 
+/** Opens the namespace of a pod. Throws `CniError` if the path has none, or the node's own one. */
 function openPodNamespace(node: NodeNetwork, netns: string): NetworkNamespace {
-  const invalid = (reason: string, cause?: unknown) => new CniError(cniCodes.invalidNetns, reason, { cause });
   if (netns === "")
     throw new CniError(
       cniCodes.invalidEnvironment,
       "CNI_NETNS is missing; the path of a network namespace is expected",
     );
+  const namespace = openNamespace(node.netlink, netns);
+  const problem = problemOf(node, namespace);
+  if (problem === undefined) return namespace;
+  namespace.close();
+  throw new CniError(cniCodes.invalidNetns, `${netns} is ${problem}`);
+}
+
+function openNamespace(netlink: Netlink, netns: string): NetworkNamespace {
   try {
-    const namespace = node.netlink.openNamespace(netns);
-    const problem = problemOf(node, namespace);
-    if (problem === undefined) return namespace;
-    namespace.close();
-    throw invalid(`${netns} is ${problem}`);
+    return netlink.openNamespace(netns);
   } catch (error) {
-    if (error instanceof NetlinkError) throw invalid(error.message, error);
-    throw error;
+    if (!(error instanceof NetlinkError)) throw error;
+    throw new CniError(cniCodes.invalidNetns, error.message, { cause: error });
   }
 }
 
@@ -151,10 +150,10 @@ async function add(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore,
     const present = store.find(id);
     if (present !== undefined) {
       // ADD again: after a call that was killed, or by a runtime that has not got the answer.
-      const found = inspect(node, conf, call.netns, present);
+      const found = inspect(node, conf, namespace, present);
       if (found.problem === undefined) return resultOf({ ...conf, ...found, ...present, netns: call.netns });
+      await detach(node, conf.name, store, id);
     }
-    if (present !== undefined) await detach(node, conf.name, store, id);
     try {
       const { attachment, allocations } = allocate(node, conf, store, id, known.last);
       const links = connectPod(node, { conf, network, id, namespace, allocations });
@@ -190,9 +189,13 @@ function check(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore, cal
   const attachment = store.find(id);
   if (attachment === undefined)
     throw new CniError(cniCodes.unknownContainer, `the network ${conf.name} has no attachment ${keyOf(id)}`);
-  openPodNamespace(node, call.netns).close();
-  const { problem } = inspect(node, conf, call.netns, attachment);
-  if (problem !== undefined) throw new CniError(codes.mismatch, problem);
+  const namespace = openPodNamespace(node, call.netns);
+  try {
+    const { problem } = inspect(node, conf, namespace, attachment);
+    if (problem !== undefined) throw new CniError(codes.mismatch, problem);
+  } finally {
+    namespace.close();
+  }
   const expected = addressesOfResult(call.conf["prevResult"]);
   const missing = attachment.addresses.find((address) => expected !== undefined && !expected.includes(address));
   if (missing !== undefined)
@@ -206,7 +209,7 @@ function addressesOfResult(result: unknown): readonly unknown[] | undefined {
   return result.ips.map((ip: unknown) => (typeof ip === "object" && ip !== null && "address" in ip ? ip.address : ip));
 }
 
-/** Whether ADD can succeed: the kernel has nftables, and the bridge is none of another kind. Makes nothing. */
+/** Throws `CniError` with code 50 if ADD cannot succeed: without nftables, or with a link of another kind in the bridge's place. */
 function status(node: NodeNetwork, conf: NetworkConf): void {
   try {
     hasChain(node.netfilter, TABLE, masqueradeChain(conf.name));

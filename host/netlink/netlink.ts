@@ -55,7 +55,7 @@ export function createNetlink(): Netlink {
     openSocket(protocol) {
       const descriptor = symbols().socket(AF_NETLINK, SOCK_RAW_CLOEXEC, protocol);
       if (descriptor < 0) throw new NetlinkError(errno(), `open a netlink socket of protocol ${protocol}`, "");
-      // Kernels before 4.20 know some of these options, and answer in more words without them.
+      // Kernels before 4.20 know only some of these options. Without the others their answers are longer, and can be read as well.
       for (const option of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK])
         symbols().setsockopt(descriptor, SOL_NETLINK, option, Int32Array.of(1), 4);
       return createSocket(symbols(), descriptor);

@@ -84,8 +84,7 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
   async del(settings, deps) {
     const { network } = settings;
     // A network that has no file any more is deleted with the configuration in the cache.
-    const conf =
-      network === undefined || (await hasNetwork(settings, deps)) ? await networkOf(settings, deps) : undefined;
+    const conf = network === undefined ? await networkOf(settings, deps) : await findNetwork(settings, deps);
     await deps.cni.del(conf?.name ?? network ?? "", attachmentIn(settings), conf, deps.signal);
     return { text: timesLine(deps.calls), json: {}, isGood: true };
   },
@@ -114,10 +113,11 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     const plugins: PluginState[] = [];
     for (const plugin of binariesOf(conf)) plugins.push(await stateOf(plugin, conf, deps));
     const isUsable = plugins.every(({ problem }) => problem === undefined);
-    const state = isUsable ? await statusOf(conf, deps) : "not ready: a plugin cannot be used";
-    const isGood = isUsable && !state.startsWith("not ready");
+    const { state, isReady } = isUsable
+      ? await statusOf(conf, deps)
+      : { state: "not ready: a plugin cannot be used", isReady: false };
     const text = `${pluginTable(plugins, deps.columns)}\n${conf.name}: ${state}\n`;
-    return { text, json: { ...networkFields(conf), plugins, state, isReady: isGood }, isGood };
+    return { text, json: { ...networkFields(conf), plugins, state, isReady }, isGood: isReady };
   },
 };
 
@@ -129,8 +129,12 @@ function emptyCache(network: string, cacheDir: string): CniError {
 
 const networkOf = ({ confDir, network }: CniSettings, { files }: CniVerbDeps) => loadNetwork(files, confDir, network);
 
-async function hasNetwork({ confDir, network }: CniSettings, { files }: CniVerbDeps): Promise<boolean> {
-  return (await readConfDir(files, confDir)).some((entry) => "conf" in entry && entry.conf.name === network);
+async function findNetwork(
+  { confDir, network }: CniSettings,
+  { files }: CniVerbDeps,
+): Promise<NetworkConf | undefined> {
+  const found = await readConfDir(files, confDir);
+  return found.flatMap((entry) => ("conf" in entry ? [entry.conf] : [])).find(({ name }) => name === network);
 }
 
 const attachmentIn = ({ containerId, netns, ifName, args, capabilityArgs }: CniSettings): Attachment => ({
@@ -176,12 +180,16 @@ async function stateOf(
   }
 }
 
-async function statusOf(conf: NetworkConf, { cni, signal }: CniVerbDeps): Promise<string> {
+/** What the plugins answer to STATUS. A network whose version has none counts as ready. */
+async function statusOf(
+  conf: NetworkConf,
+  { cni, signal }: CniVerbDeps,
+): Promise<{ readonly state: string; readonly isReady: boolean }> {
   try {
     const outcome = await cni.status(conf, signal);
-    return outcome === "ready" ? "ready" : `its version ${conf.cniVersion} has no STATUS`;
+    return { state: outcome === "ready" ? "ready" : `its version ${conf.cniVersion} has no STATUS`, isReady: true };
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
-    return `not ready: ${describeCniError(error)}`;
+    return { state: `not ready: ${describeCniError(error)}`, isReady: false };
   }
 }

@@ -1,5 +1,6 @@
 import { dlopen, FFIType } from "bun:ffi";
-import { closeSync, openSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
+import { createNetlink } from "../../host/netlink/netlink.ts";
 
 /** A network namespace that no process is in. It ends when the last descriptor or link of it is gone. */
 export interface TestNamespace {
@@ -11,39 +12,33 @@ export interface TestNamespace {
 }
 
 const CLONE_NEWNET = 0x40000000;
+const OWN_NAMESPACE = "/proc/thread-self/ns/net";
 
 /** Makes namespaces in which tests do what they must not do to the machine's own network. Only root may. */
 export function createTestNamespaces(): { create(): TestNamespace; closeAll(): void } {
-  const { i32 } = FFIType;
-  const { symbols } = dlopen("libc.so.6", {
-    unshare: { args: [i32], returns: i32 },
-    setns: { args: [i32, i32], returns: i32 },
-  });
+  const { symbols } = dlopen("libc.so.6", { unshare: { args: [FFIType.i32], returns: FFIType.i32 } });
+  const netlink = createNetlink();
   const open = new Set<TestNamespace>();
-  const away = <T>(enter: () => number, work: () => T): T => {
-    const own = openSync("/proc/thread-self/ns/net", "r");
+  /** Leaves the thread's own namespace for a new one, from which `runIn` returns. */
+  const openNew = () => {
+    const own = netlink.openNamespace(OWN_NAMESPACE);
     try {
-      if (enter() !== 0) throw new Error("cannot enter the network namespace");
-      try {
-        return work();
-      } finally {
-        if (symbols.setns(own, CLONE_NEWNET) !== 0) process.abort();
-      }
+      return netlink.runIn(own, () => {
+        if (symbols.unshare(CLONE_NEWNET) !== 0) throw new Error("cannot make a network namespace");
+        return netlink.openNamespace(OWN_NAMESPACE);
+      });
     } finally {
-      closeSync(own);
+      own.close();
     }
   };
   return {
     create() {
-      const descriptor = away(
-        () => symbols.unshare(CLONE_NEWNET),
-        () => openSync("/proc/thread-self/ns/net", "r"),
-      );
+      const opened = openNew();
       const namespace: TestNamespace = {
-        path: `/proc/${process.pid}/fd/${descriptor}`,
-        run: (work) => away(() => symbols.setns(descriptor, CLONE_NEWNET), work),
+        path: `/proc/${process.pid}/fd/${opened.descriptor}`,
+        run: (work) => netlink.runIn(opened, work),
         close() {
-          if (open.delete(namespace)) closeSync(descriptor);
+          if (open.delete(namespace)) opened.close();
         },
       };
       open.add(namespace);

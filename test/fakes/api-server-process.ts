@@ -4,11 +4,11 @@
 import { createInterface } from "node:readline";
 import { createApiServer } from "../../agent/serve/api/api-server.ts";
 import { apiConnectionLimits } from "../../agent/serve/api/connections.ts";
-import type { Route } from "../../agent/serve/api/route.ts";
 import { createClock } from "../../host/clock.ts";
 import { createReleaseMemory } from "../../host/release-memory.ts";
 import { createCertificateAuthority } from "../upstream/pki.ts";
 import { FakeLog } from "./log.ts";
+import { createOddRequestRoutes } from "./odd-request-routes.ts";
 
 /** A log keeps no line here: its memory is not the server's. */
 class EmptyLog extends FakeLog {
@@ -18,28 +18,8 @@ class EmptyLog extends FakeLog {
   override error = () => {};
 }
 
-const routes: readonly Route[] = [
-  { pattern: "/pods", methods: ["GET"], handle: async (_request, response) => response.end("pods") },
-  {
-    pattern: "/run/{namespace}/{pod}/{container}",
-    methods: ["POST"],
-    handle: async ({ body }, response) => response.end(await body(1_000)),
-  },
-  {
-    pattern: "/exec/{namespace}/{pod}/{container}",
-    methods: ["GET", "POST"],
-    handle: async (_request, response) => response.end("no upgrade"),
-    upgrade: ({ socket, signal }) =>
-      new Promise((resolve) => {
-        socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n");
-        socket.resume();
-        signal.addEventListener("abort", () => resolve());
-      }),
-  },
-];
-
 const server = createApiServer({
-  routes,
+  routes: createOddRequestRoutes({ onSession: () => {}, onSessionEnd: () => {} }),
   authenticator: {
     authenticate: async ({ authorization }) =>
       authorization === undefined ? { username: "anna", groups: [] } : undefined,

@@ -4,40 +4,21 @@ import type { TLSSocket } from "node:tls";
 import { createClock } from "../../../host/clock.ts";
 import { createApiClient } from "../../../test/fakes/api-client.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
+import { createOddRequestRoutes } from "../../../test/fakes/odd-request-routes.ts";
 import { oddRequests } from "../../../test/fakes/odd-requests.ts";
 import { createCertificateAuthority } from "../../../test/upstream/pki.ts";
 import { type ApiServer, createApiServer } from "./api-server.ts";
 import { alwaysAllow } from "./auth/authorizer.ts";
-import type { Route } from "./route.ts";
 
 setDefaultTimeout(60_000);
 
 const serving = createCertificateAuthority("serving").issue({ commonName: "node", hosts: ["127.0.0.1"] });
 const log = new FakeLog();
 let running = 0;
-const routes: readonly Route[] = [
-  { pattern: "/pods", methods: ["GET"], handle: async (_request, response) => response.end("pods") },
-  {
-    pattern: "/run/{namespace}/{pod}/{container}",
-    methods: ["POST"],
-    handle: async ({ body }, response) => response.end(await body(1_000)),
-  },
-  {
-    pattern: "/exec/{namespace}/{pod}/{container}",
-    methods: ["GET", "POST"],
-    handle: async (_request, response) => response.end("no upgrade"),
-    upgrade: ({ socket, signal }) =>
-      new Promise((resolve) => {
-        running++;
-        socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n");
-        socket.resume();
-        signal.addEventListener("abort", () => {
-          running--;
-          resolve();
-        });
-      }),
-  },
-];
+const routes = createOddRequestRoutes({
+  onSession: () => running++,
+  onSessionEnd: () => running--,
+});
 
 let server: ApiServer;
 let client: ReturnType<typeof createApiClient>;

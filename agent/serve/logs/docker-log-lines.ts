@@ -1,4 +1,5 @@
 import { quoteGo } from "../../../proto/go-quote.ts";
+import { isObject } from "../../../proto/is-object.ts";
 import { LogFormatError, type LogLines, type LogLinesOptions, unsupportedFormat } from "./cri-log-lines.ts";
 import { createTimeReader } from "./log-time.ts";
 
@@ -101,7 +102,7 @@ function parseEntry(line: Buffer): DockerLogEntry | undefined {
     // The caller leaves the line out, or refuses the log.
     return undefined;
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { log, stream, time } = value as Readonly<Record<keyof DockerLogEntry, unknown>>;
   const entry = { log: log ?? "", stream: stream ?? "", time: time ?? "0001-01-01T00:00:00Z" };
   return Object.values(entry).every((each) => typeof each === "string") ? (entry as DockerLogEntry) : undefined;

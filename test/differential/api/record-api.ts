@@ -10,6 +10,7 @@ import { importImages } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { createAdminClient } from "../../upstream/admin-client.ts";
 import { startControlPlane } from "../../upstream/control-plane.ts";
+import { createPods } from "../../upstream/create-pods.ts";
 import { builtVersion } from "../../upstream/programs.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { containerdRelease } from "../bed-settings.ts";
@@ -40,14 +41,7 @@ try {
     },
   });
   try {
-    await pollUntil("the service account", 30_000, () =>
-      plane.kubectl(["get", "serviceaccount", "default"]).then(
-        () => true,
-        () => false,
-      ),
-    );
-    const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: apiPods });
-    await plane.kubectl(["create", "--filename=-"], { input });
+    await createPods(plane, apiPods);
     await pollUntil("the pods of the requests", 180_000, async () =>
       areApiPodsSettled((await kube.list(pods("default"), {})).items),
     );

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { startContainerd } from "../../bed/containerd/containerd.ts";
 import { importImages } from "../../bed/images/images.ts";
-import { pollUntil } from "../../bed/poll-until.ts";
 import { startControlPlane } from "../../upstream/control-plane.ts";
+import { createPods } from "../../upstream/create-pods.ts";
 import { builtVersion } from "../../upstream/programs.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { containerdRelease } from "../bed-settings.ts";
@@ -34,14 +34,7 @@ try {
     flags: [`--containerd=${containerd.endpoint.replace("unix://", "")}`],
   });
   try {
-    await pollUntil("the service account", 30_000, () =>
-      plane.kubectl(["get", "serviceaccount", "default"]).then(
-        () => true,
-        () => false,
-      ),
-    );
-    const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: statsPods });
-    await plane.kubectl(["apply", "--filename=-"], { input });
+    await createPods(plane, statsPods);
     await plane.kubectl(["wait", "--for=condition=Ready", "pod", "--all", "--timeout=120s"]);
     const page = async (path: string) =>
       partOfRules(await plane.kubectl(["get", "--raw", `/api/v1/nodes/${nodeName}/proxy${path}`]));

@@ -9,8 +9,8 @@ import { execa } from "execa";
 import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { startContainerd } from "../../bed/containerd/containerd.ts";
 import { importImages } from "../../bed/images/images.ts";
-import { pollUntil } from "../../bed/poll-until.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
+import { createPods } from "../../upstream/create-pods.ts";
 import { ensurePrograms } from "../../upstream/programs.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { containerdRelease } from "../bed-settings.ts";
@@ -40,14 +40,7 @@ try {
     configuration: { localStorageCapacityIsolation: true },
   });
   try {
-    const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: statsPods });
-    await pollUntil("the service account", 30_000, () =>
-      plane.kubectl(["get", "serviceaccount", "default"]).then(
-        () => true,
-        () => false,
-      ),
-    );
-    await plane.kubectl(["apply", "--filename=-"], { input });
+    await createPods(plane, statsPods);
     await plane.kubectl(["wait", "--for=condition=Ready", "pod", "--all", "--timeout=120s"]);
     await sleep(HOUSEKEEPING_MS);
     const config = JSON.parse(await readFile(bedPaths(stateDir).kubeletConfig, "utf8")) as {

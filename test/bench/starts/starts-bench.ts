@@ -31,7 +31,7 @@ export const thoroughStartsEffort: StartsEffort = {
   soonServers: 10,
   twice: 6,
   jobs: 7,
-  initPods: 30,
+  initPods: 60,
 };
 /** The fewest repetitions that decide anything. */
 export const publishedStartsEffort: StartsEffort = {
@@ -41,7 +41,7 @@ export const publishedStartsEffort: StartsEffort = {
   soonServers: 8,
   twice: 4,
   jobs: 5,
-  initPods: 15,
+  initPods: 60,
 };
 /** Shows that everything runs; decides nothing. */
 export const quickStartsEffort: StartsEffort = {

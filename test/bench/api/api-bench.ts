@@ -88,6 +88,9 @@ export async function benchApi(
   const { folder: parent, version, effort, interruption } = options;
   const folder = join(parent, "api");
   await mkdir(folder, { recursive: true });
+  console.log(`passes over a copied tree of cgroup v2, ${effort.pageReads} times each`);
+  // Before there are pods: this process stands for each pod's, and its network namespace has every interface of the node.
+  const statsPass = await measureStatsPass(effort.pageReads);
   const plane = await startControlPlane({ stateDir: join(folder, "plane"), print: console.log });
   const api = connectApi(plane);
   try {
@@ -101,7 +104,7 @@ export async function benchApi(
         const connect = ({ nodeName }: ComparedNode) => connectNodeApi(nodeName, api, plane);
         const apis = { kubelet: await connect(members.kubelet), berth: await connect(members.berth) };
         try {
-          return await measureApis(subjects, apis, streamed, effort);
+          return { ...(await measureApis(subjects, apis, streamed, effort)), statsPass };
         } finally {
           apis.kubelet.close();
           apis.berth.close();
@@ -146,7 +149,7 @@ async function measureApis(
   apis: PerAgent<NodeApi>,
   streamed: PerAgent<StreamedPods>,
   effort: ApiEffort,
-): Promise<ApiResult> {
+): Promise<Omit<ApiResult, "statsPass">> {
   const { members, names, print } = subjects;
   const { execs: execTurns, transfers, sessionTurns, pods, pageReads, betweenReadsMs, windowMs } = effort;
   const perSide = <T>(turns: number, measure: (api: NodeApi, pod: StreamedPods, pid: number) => Promise<T>) =>
@@ -173,7 +176,5 @@ async function measureApis(
   print(`all pages every ${SCRAPE_MS / 1000} s, for ${(IDLE_WINDOWS * windowMs) / 1000} s`);
   const pids = { kubelet: members.kubelet.pid, berth: members.berth.pid };
   const scraped = await measureScraped(apis, pids, Object.keys(pages), windowMs);
-  print(`passes over a copied tree of cgroup v2, ${pageReads} times each`);
-  const statsPass = await measureStatsPass(pageReads);
-  return { execs, stdout, logs, sessions, pods, pages, scraped, statsPass };
+  return { execs, stdout, logs, sessions, pods, pages, scraped };
 }

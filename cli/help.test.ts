@@ -72,6 +72,14 @@ const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
     ["logs", "web", "--since", "yesterday"],
     'berth logs: --since: found "yesterday", must be a duration such as 300ms or 1m30s',
   ],
+  [
+    ["logs", "web", "--since-time", "yesterday"],
+    'berth logs: --since-time: "yesterday" is not a time such as 2026-01-02T03:04:05Z',
+  ],
+  [
+    ["logs", "web", "--since=5s", "--since-time=2026-01-02T03:04:05Z"],
+    "berth logs: at most one of --since and --since-time may be used",
+  ],
   [["logs", "web", "--tail=x"], 'berth logs: --tail: found "x", must be an integer'],
   [["cni"], "berth cni: what to do? one of list, add, check, del, gc, status"],
   [["cni", "ad"], 'berth cni: unknown verb "ad", must be one of list, add, check, del, gc, status'],

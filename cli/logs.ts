@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { DEFAULT_CONTAINER } from "../agent/serve/local/default-container.ts";
 import { parseDurationMs } from "../proto/kubernetes/values/duration.ts";
+import { parseTime, TimeError } from "../proto/kubernetes/values/time.ts";
 import { type Command, type GivenFlags, helpFlag, readFlags, rootDirFlag } from "./command.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { splitPositionals } from "./positional.ts";
@@ -9,7 +10,7 @@ import { splitPositionals } from "./positional.ts";
 const command: Command = {
   name: "logs",
   synopsis:
-    "POD [-n NAMESPACE] [-c CONTAINER] [-f] [--previous] [--tail N] [--since DURATION] [--timestamps] [--root-dir DIR]",
+    "POD [-n NAMESPACE] [-c CONTAINER] [-f] [--previous] [--tail N] [--since DURATION | --since-time TIME] [--limit-bytes N] [--timestamps] [--root-dir DIR]",
   introduction: `Shows what a container of a pod on this machine has written to its standard output and error.
 
   berth logs web
@@ -35,6 +36,8 @@ const command: Command = {
     { ...standaloneFlag("previous", "bool", "show the log of the instance before the current one"), shorthand: "p" },
     standaloneFlag("tail", "int", "show only the last N lines; -1: all", { default: "-1" }),
     standaloneFlag("since", "duration", "show only the lines of the last 5s, 2m or 3h; 0s: all", { default: "0s" }),
+    standaloneFlag("since-time", "string", "show only the lines since this time, such as 2026-01-02T03:04:05Z"),
+    standaloneFlag("limit-bytes", "int", "show at most N bytes; 0: all", { default: "0" }),
     standaloneFlag("timestamps", "bool", "begin each line with its time"),
     rootDirFlag,
     helpFlag,
@@ -51,6 +54,8 @@ export async function runLogs(args: readonly string[]): Promise<number> {
   if (pod === undefined) return refuse("which pod? berth pods lists them", 2);
   if (others.length > 0)
     return refuse(`unexpected argument ${JSON.stringify(others[0])}: -c names a container of the pod`, 2);
+  const problem = problemOf(given);
+  if (problem !== undefined) return refuse(problem, 2);
   process.stdout.once("error", exitOnBrokenPipe);
   const socket = socketPath(given.text("root-dir"));
   let response: Response;
@@ -78,6 +83,20 @@ function refuse(message: string, code: number): number {
   return code;
 }
 
+/** What is wrong with the values of the flags, or undefined. */
+function problemOf(given: GivenFlags): string | undefined {
+  const sinceTime = given.text("since-time");
+  if (sinceTime === "") return undefined;
+  if (parseDurationMs(given.text("since")) > 0) return "at most one of --since and --since-time may be used";
+  try {
+    parseTime(sinceTime);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof TimeError)) throw error;
+    return `--since-time: ${error.message}`;
+  }
+}
+
 async function refusalOf(response: Response): Promise<string> {
   const text = (await response.text()).trim();
   // An agent that does not know the path answers this.
@@ -89,6 +108,8 @@ function targetOf(pod: string, given: GivenFlags): string {
   for (const name of ["follow", "previous", "timestamps"]) if (given.isSet(name)) query.set(name, "true");
   if (given.text("container") !== "") query.set("container", given.text("container"));
   if (Number(given.text("tail")) >= 0) query.set("tailLines", given.text("tail"));
+  if (Number(given.text("limit-bytes")) > 0) query.set("limitBytes", given.text("limit-bytes"));
+  if (given.text("since-time") !== "") query.set("sinceTime", given.text("since-time"));
   const sinceMs = parseDurationMs(given.text("since"));
   if (sinceMs > 0) query.set("sinceSeconds", String(Math.ceil(sinceMs / 1000)));
   return `/logs/${encodeURIComponent(given.text("namespace"))}/${encodeURIComponent(pod)}?${query}`;

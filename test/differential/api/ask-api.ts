@@ -158,7 +158,10 @@ function withoutMachine(text: string): string {
     .replaceAll(/\b127\.0\.0\.1:\d+/g, "127.0.0.1:PORT");
 }
 
-/** The parts of answers that differ, as `CASE: status`, `CASE: header NAME` or `CASE: body`. */
+/**
+ * The parts of answers that differ, as `CASE: status`, `CASE: header NAME` or `CASE: body`. Of bodies whose fields are compared,
+ * each field that only one of them has: `CASE: without FIELD`, if Berth's lacks it, or `CASE: with FIELD`.
+ */
 export function differencesOf(
   kubelet: Readonly<Record<string, ComparedAnswer>>,
   berth: Readonly<Record<string, ComparedAnswer>>,
@@ -171,7 +174,17 @@ export function differencesOf(
       ...(expected.status === answer.status ? [] : [`${name}: status`]),
       ...headers.filter((key) => expected.headers[key] !== answer.headers[key]).map((key) => `${name}: header ${key}`),
       ...(expected.isOpen === answer.isOpen ? [] : [`${name}: end of the connection`]),
-      ...(JSON.stringify(expected.body) === JSON.stringify(answer.body) ? [] : [`${name}: body`]),
+      ...differencesOfBodies(expected.body, answer.body).map((difference) => `${name}: ${difference}`),
     ];
   });
+}
+
+function differencesOfBodies(expected: ComparedAnswer["body"], answered: ComparedAnswer["body"]): readonly string[] {
+  if (JSON.stringify(expected) === JSON.stringify(answered)) return [];
+  if (typeof expected === "string" || typeof answered === "string") return ["body"];
+  const fields = [
+    ...expected.filter((field) => !answered.includes(field)).map((field) => `without ${field}`),
+    ...answered.filter((field) => !expected.includes(field)).map((field) => `with ${field}`),
+  ];
+  return fields.length > 0 ? fields : ["body"];
 }

@@ -37,9 +37,9 @@ function containersOf(pods: Iterable<Pod>): readonly string[] {
  */
 async function assertUnchanged(bed: NodeBed, before: RunningPods, proofName: string): Promise<string> {
   await bed.createPods([besteffortPod(proofName)], isReady);
-  const hasPods = [...before.cgroups.keys()].some((cgroup) => podOfCgroup(cgroup) !== undefined);
-  // The first pod turns controllers on.
-  const comparable = hasPods ? (cgroups: CgroupTree) => cgroups : withoutControllers;
+  const hasPodsOfClass = [...before.cgroups.keys()].some((cgroup) => cgroup.startsWith("kubepods/besteffort/"));
+  // The first pod of a class turns controllers on.
+  const comparable = hasPodsOfClass ? (cgroups: CgroupTree) => cgroups : withoutControllers;
   const ofOthers = (cgroups: CgroupTree) =>
     new Map([...cgroups].filter(([cgroup]) => podOfCgroup(cgroup) !== proofName));
   await awaitCgroups(bed, "the same cgroups as before", (cgroups) =>

@@ -1,5 +1,5 @@
 // Runs the tests that take too long for CI, and writes their results to docs/extended-tests.md: npm run test:extended.
-// With arguments, only the suites whose names begin with one of them.
+// With arguments, only the suites with these names, or whose names begin with one of them.
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,7 +33,10 @@ async function documentWith(names: readonly string[], outcome: Outcome, previous
 process.chdir(join(import.meta.dirname, ".."));
 const selected = process.argv.slice(2);
 const all = allExtendedSuites(await findTests("."));
-const suites = all.filter(({ name }) => selected.length === 0 || selected.some((each) => name.startsWith(each)));
+/** An argument that is a whole name means no other suite. */
+const isSelected = (name: string) => (each: string) =>
+  all.some((suite) => suite.name === each) ? name === each : name.startsWith(each);
+const suites = all.filter(({ name }) => selected.length === 0 || selected.some(isSelected(name)));
 if (suites.length === 0) throw new Error(`no suite begins with ${selected.join(" or ")}`);
 const reports = await mkdtemp(join(tmpdir(), "berth-extended-"));
 const commit = await currentCommit();

@@ -99,7 +99,7 @@ export function extendedTestsDocument(
   return [
     "# Extended tests",
     "",
-    "The last result of each suite of `npm run test:extended`. With arguments it runs the suites whose names begin with one of them.",
+    "The last result of each suite of `npm run test:extended`. With arguments it runs the suites with these names, or whose names begin with them.",
     `A result is old if more than ${OLD_COMMITS} commits came after its own. A commit that is not in the history was one of a branch that was rebased later:`,
     "it cannot be checked out, so its suite is to be run again.",
     "",

@@ -1,8 +1,8 @@
 import { ApiError } from "../api/api-error.ts";
 
 /**
- * How many sessions of exec, attach and port-forward run at once. Each holds two connections, and up to some hundred
- * kilobytes that a slow side has not taken: a client that opens sessions without end must not take the memory of the agent.
+ * How many sessions of exec, attach, port-forward and run there are at once. Each holds two connections, and up to some hundred
+ * kilobytes that a slow side has not taken, or the output of its command: a client that opens sessions without end must not take the memory of the agent.
  * The kubelet has no limit; people and probes on a node need a few dozen.
  */
 export const MAX_SESSIONS = 512;
@@ -10,7 +10,7 @@ export const MAX_SESSIONS = 512;
 /** Runs no more sessions at once than a limit. */
 export interface SessionLimit {
   /** Settles as `session` does. Rejects with `ApiError` 429 instead of a call if too many run. */
-  run(session: () => Promise<void>): Promise<void>;
+  run<T>(session: () => Promise<T>): Promise<T>;
 }
 
 /** `onEnd` is called at the end of each session that was run. */
@@ -21,7 +21,7 @@ export function createSessionLimit(maxSessions: number, onEnd: () => void): Sess
       if (running >= maxSessions) throw new ApiError(429, tooMany(maxSessions));
       running++;
       try {
-        await session();
+        return await session();
       } finally {
         running--;
         onEnd();

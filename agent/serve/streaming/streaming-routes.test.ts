@@ -369,6 +369,9 @@ describe("a session", () => {
       "2 sessions of exec, attach and port-forward run on this node, and it allows no more at once: end one, or try again later";
     for (const target of [`POST ${EXEC}`, "POST /attach/default/web/main?output=1", "POST /portForward/default/web"])
       expect(bodyOf(await readAll(dial(fixture, target)))).toEqual([429, refusal]);
+    const url = `https://127.0.0.1:${fixture.server.port}/run/default/web/main?cmd=true`;
+    const answer = await fetch(url, { method: "POST", tls: { rejectUnauthorized: false } });
+    expect([answer.status, await answer.text()]).toEqual([429, refusal]);
     expect(fixture.runtimeCalls).toHaveLength(2);
     open[0]?.destroy();
     await pollUntil("a free place", 5_000, async () => {
@@ -448,9 +451,9 @@ describe("a session that is cut", () => {
   async function startCounted(url: string) {
     let sessions = 0;
     const sessionLimit = {
-      async run(session: () => Promise<void>) {
+      async run<T>(session: () => Promise<T>) {
         sessions++;
-        await session().finally(() => sessions--);
+        return await session().finally(() => sessions--);
       },
     };
     const fixture = await startFixture(url, { sessionLimit });

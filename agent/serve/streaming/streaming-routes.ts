@@ -146,7 +146,7 @@ function portForwardRoute(pattern: string, deps: StreamingDeps): Route {
 }
 
 /** Runs a command to its end, and answers with its output. Rule: getRun, with the words of `cmd` separated by spaces. */
-function runRoute(pattern: string, { runtime, findPod }: StreamingDeps): Route {
+function runRoute(pattern: string, { runtime, findPod, sessionLimit }: StreamingDeps): Route {
   async function handle(request: ApiRequest, response: ApiResponse): Promise<void> {
     const { params, query, signal } = request;
     const pod = requirePod(findPod, params);
@@ -154,7 +154,9 @@ function runRoute(pattern: string, { runtime, findPod }: StreamingDeps): Route {
     if (id === undefined) throw new ApiError(500, `container not found (${JSON.stringify(params["container"] ?? "")})`);
     const cmd = (query.get("cmd") ?? "").split(" ");
     const noDeadline = { signal, deadlineMs: Number.POSITIVE_INFINITY };
-    const { stdout, stderr, exitCode } = await runtime.execSync(id, cmd, 0, noDeadline).catch(throwAsServerError);
+    const { stdout, stderr, exitCode } = await sessionLimit.run(() =>
+      runtime.execSync(id, cmd, 0, noDeadline).catch(throwAsServerError),
+    );
     // The kubelet's text for an exit code.
     if (exitCode !== 0)
       throw new ApiError(500, `command '${cmd.join(" ")}' exited with ${exitCode}: ${Buffer.from(stderr).toString()}`);

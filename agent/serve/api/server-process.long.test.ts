@@ -2,8 +2,9 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, readFile } from "node:fs/promises";
+import { appendFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import type { ClientHttp2Session } from "node:http2";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { connect, type TLSSocket } from "node:tls";
@@ -24,11 +25,13 @@ interface ServerProcess {
   readonly wakeUps: () => Promise<number>;
 }
 
+let folder: string;
 let child: ChildProcess;
 let server: ServerProcess;
 beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-api-logs-"));
   const program = join(import.meta.dirname, "../../../test/fakes/api-server-process.ts");
-  const started = spawn(process.execPath, [program], { stdio: ["pipe", "pipe", "inherit"] });
+  const started = spawn(process.execPath, [program, folder], { stdio: ["pipe", "pipe", "inherit"] });
   child = started;
   const lines = createInterface({ input: started.stdout })[Symbol.asyncIterator]();
   const port = Number((await lines.next()).value);
@@ -48,6 +51,7 @@ afterEach(async () => {
   const ended = once(child, "exit");
   child.stdin?.end();
   await ended;
+  await rm(folder, { recursive: true });
 });
 
 /** Opens a TLS connection, writes, waits for an answer or the end, at most `timeoutMs`, and vanishes. */
@@ -165,6 +169,58 @@ test("10,000 hostile requests over HTTP/1.1 and HTTP/2 leave no descriptor and n
   console.log(`anonymous memory in MB after ${WARM_UP} requests, and ${REQUESTS} later: ${texts.join(" ")}`);
   expect(Math.min(...after) - before).toBeLessThan(MEMORY_LIMIT_BYTES);
   expect((await createApiClient({ port: server.port, ca: undefined }).get("/pods")).text).toBe("pods");
+});
+
+/** Opens a connection that follows the log. Resolves once its first line has arrived. */
+async function followLog(): Promise<{ received(text: string): Promise<void>; vanish(): void }> {
+  const options = { host: "127.0.0.1", port: server.port, rejectUnauthorized: false };
+  const socket = connect(options, () =>
+    socket.write("GET /containerLogs/shop/web/c?follow=true HTTP/1.1\r\nHost: node\r\n\r\n"),
+  );
+  let answer = "";
+  let changed = () => {};
+  socket.setEncoding("utf8").on("data", (text: string) => {
+    answer += text;
+    changed();
+  });
+  const received = (text: string) =>
+    new Promise<void>((resolve, reject) => {
+      changed = () => answer.includes(text) && resolve();
+      socket.once("close", () => reject(new Error(`a follower was cut off after ${answer}`)));
+      changed();
+    });
+  await received("the first line\n");
+  return { received, vanish: () => void socket.destroy() };
+}
+
+const FOLLOWERS = 1_000;
+const logLine = (text: string) => `2026-01-02T03:04:05.123456789Z stdout F ${text}\n`;
+
+/** A thousand clients follow the log, get what is written to it, and vanish. */
+async function followAndVanish(text: string): Promise<void> {
+  const followers: Awaited<ReturnType<typeof followLog>>[] = [];
+  while (followers.length < FOLLOWERS)
+    followers.push(...(await Promise.all(Array.from({ length: BATCH }, () => followLog()))));
+  await appendFile(join(folder, "1.log"), logLine(text));
+  await Promise.all(followers.map(({ received }) => received(`${text}\n`)));
+  for (const { vanish } of followers) vanish();
+}
+
+test("a thousand followers of a log leave no descriptor and no memory", async () => {
+  await writeFile(join(folder, "1.log"), logLine("the first line"));
+  // The first watch of a file opens the process's inotify instance, which stays.
+  const files = (await server.openFiles()) + 1;
+  await followAndVanish("of the warm-up");
+  const before = await bytesAtRest();
+  const after: number[] = [];
+  do {
+    await followAndVanish(`of round ${after.length}`);
+    await pollUntil("the end of all connections", 10_000, async () => (await server.openFiles()) <= files);
+    after.push(await bytesAtRest());
+  } while (Math.min(...after) - before > MEMORY_LIMIT_BYTES && after.length <= MORE_ROUNDS);
+  const texts = [before, ...after].map((bytes) => (bytes / 1e6).toFixed(1));
+  console.log(`anonymous memory in MB after ${FOLLOWERS} followers, and as many later: ${texts.join(" ")}`);
+  expect(Math.min(...after) - before).toBeLessThan(MEMORY_LIMIT_BYTES);
 });
 
 const WINDOW_MS = 3_000;

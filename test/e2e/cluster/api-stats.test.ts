@@ -30,6 +30,7 @@ import { fieldPaths, metricShapes, missingIn, recordedPage } from "../../differe
 import { statsPods } from "../../differential/stats/stats-pods.ts";
 import { createApiClient } from "../../fakes/api-client.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
+import { busyPod } from "./busy-pod.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
 
 setDefaultTimeout(90_000);
@@ -165,6 +166,35 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
       const lines = `${stdout}\n${stderr}`.split("\n").filter((line) => line !== "");
       expect(lines.filter((line) => !known.has(line.split(" ")[0] ?? ""))).toEqual([]);
     }
+  });
+
+  test("the rate of CPU time and a steady working set are those of direct readings", async () => {
+    const name = "busy";
+    await cluster.create([busyPod({ cpuLimit: "300m", heldMb: 100 })]);
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod", name, "--timeout=60s");
+    const measure = async () => {
+      const [before, fromMs] = [await readDirectly(cluster, name), performance.now()];
+      const pod = (await summaryOf()).pods.find(({ podRef }) => podRef.name === name);
+      const [toMs, after] = [performance.now(), await readDirectly(cluster, name)];
+      const containerOf = (container: string) => pod?.containers.find((each) => each.name === container);
+      return { before: before.containers, fromMs, containerOf, toMs, after: after.containers };
+    };
+    const cpuNs = (containers: Awaited<ReturnType<typeof readDirectly>>["containers"]) =>
+      containers.get("calculates")?.cpuNs ?? Number.NaN;
+    const first = await measure();
+    const isMeasurable = async () => cpuNs((await readDirectly(cluster, name)).containers) > cpuNs(first.after) + 5e8;
+    await pollUntil("half a second of CPU time", 60_000, isMeasurable);
+    const second = await measure();
+
+    const nanoCores = (usedNs: number, ms: number) => (usedNs * 1_000) / ms;
+    const least = nanoCores(cpuNs(second.before) - cpuNs(first.after), second.toMs - first.fromMs);
+    const most = nanoCores(cpuNs(second.after) - cpuNs(first.before), second.fromMs - first.toMs);
+    expect(second.containerOf("calculates")?.cpu?.usageNanoCores).toBeWithin(least * 0.95, most * 1.05);
+    const memoryBytes = second.before.get("remembers")?.memoryBytes ?? Number.NaN;
+    expect(memoryBytes).toBeGreaterThan(100e6);
+    const shown = second.containerOf("remembers")?.memory?.workingSetBytes;
+    expect(shown).toBeWithin(memoryBytes * 0.95, memoryBytes * 1.05);
+    await cluster.kubectl("delete", "pod", name, "--grace-period=0", "--force");
   });
 });
 

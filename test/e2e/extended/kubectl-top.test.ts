@@ -3,23 +3,19 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Container } from "../../../proto/kubernetes/gen/types.ts";
-import { busyboxImage } from "../../bed/images/images.ts";
 import { type Daemon, startDaemon, waitUntilReady } from "../../upstream/daemon.ts";
 import { ensureMetricsServer } from "../../upstream/metrics-server.ts";
 import { createCertificateAuthority } from "../../upstream/pki.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
-import { barePod } from "../cluster/api-objects.ts";
+import { busyPod } from "../cluster/busy-pod.ts";
 import { type ClusterNode, startClusterNode } from "../cluster/node.ts";
 import { freePort } from "../free-port.ts";
-import { script } from "../manifest.ts";
 
 setDefaultTimeout(120_000);
 
 const skip = skipWithoutPrograms("kubectl top with metrics-server");
 const NAME = "metrics-server";
-const MB = 1 << 20;
-const REMEMBERED_MB = 32;
+const HELD_MB = 32;
 
 describe.skipIf(skip !== undefined)("kubectl top", () => {
   let folder: string;
@@ -28,7 +24,7 @@ describe.skipIf(skip !== undefined)("kubectl top", () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "berth-top-"));
     cluster = await startClusterNode(undefined, {}, { "kube-apiserver": await aggregationFlags(folder) });
-    await cluster.create([busyPod]);
+    await cluster.create([busyPod({ cpuLimit: "100m", heldMb: HELD_MB })]);
     await cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s");
     metricsServer = await startMetricsServer(cluster, folder);
   }, BUILD_TIMEOUT_MS);
@@ -48,7 +44,7 @@ describe.skipIf(skip !== undefined)("kubectl top", () => {
       // It would take a whole processor, and has a limit.
       expect(Number.parseInt(usage["calculates"]?.cpu ?? "", 10)).toBeWithin(20, 131);
       expect(usage["calculates"]?.cpu).toEndWith("m");
-      expect(Number.parseInt(usage["remembers"]?.memory ?? "", 10)).toBeWithin(REMEMBERED_MB, 3 * REMEMBERED_MB);
+      expect(Number.parseInt(usage["remembers"]?.memory ?? "", 10)).toBeWithin(HELD_MB, 3 * HELD_MB);
       expect(usage["remembers"]?.memory).toEndWith("Mi");
     });
 
@@ -61,25 +57,6 @@ describe.skipIf(skip !== undefined)("kubectl top", () => {
     });
   }
 });
-
-const container = (name: string, text: string, more: Partial<Container> = {}): Container => ({
-  ...{ name, image: busyboxImage, imagePullPolicy: "IfNotPresent", command: [...script(text)] },
-  ...more,
-});
-
-const remember = `kept=$(head -c ${REMEMBERED_MB * MB} /dev/zero | tr '\\0' x); touch /kept; while true; do sleep 1; done`;
-
-/** A pod with a container that calculates all the time, and one that is ready when it holds memory. */
-const busyPod = barePod(
-  "busy",
-  {},
-  {
-    containers: [
-      container("calculates", "while true; do :; done", { resources: { limits: { cpu: "100m" } } }),
-      container("remembers", remember, { readinessProbe: { exec: { command: ["test", "-e", "/kept"] } } }),
-    ],
-  },
-);
 
 /** The API server needs a certificate of its own with which it asks other API servers in the name of its users. */
 async function aggregationFlags(folder: string): Promise<readonly string[]> {

@@ -8,7 +8,6 @@ export const notPassedYet = [
   "deaths with both sources",
   "live differential",
   "chaos 200",
-  "vm node",
   "vm node with containerd 2.1",
 ] as const;
 

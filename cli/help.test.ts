@@ -80,6 +80,7 @@ const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
     ["logs", "web", "--since=5s", "--since-time=2026-01-02T03:04:05Z"],
     "berth logs: at most one of --since and --since-time may be used",
   ],
+  [["logs", "web", "--limit-bytes=-1"], "berth logs: --limit-bytes: found -1, must be at least 1, or 0 for all bytes"],
   [["logs", "web", "--tail=x"], 'berth logs: --tail: found "x", must be an integer'],
   [["cni"], "berth cni: what to do? one of list, add, check, del, gc, status"],
   [["cni", "ad"], 'berth cni: unknown verb "ad", must be one of list, add, check, del, gc, status'],

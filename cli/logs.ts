@@ -85,6 +85,8 @@ function refuse(message: string, code: number): number {
 
 /** What is wrong with the values of the flags, or undefined. */
 function problemOf(given: GivenFlags): string | undefined {
+  const limitBytes = given.text("limit-bytes");
+  if (Number(limitBytes) < 0) return `--limit-bytes: found ${limitBytes}, must be at least 1, or 0 for all bytes`;
   const sinceTime = given.text("since-time");
   if (sinceTime === "") return undefined;
   if (parseDurationMs(given.text("since")) > 0) return "at most one of --since and --since-time may be used";

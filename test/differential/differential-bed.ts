@@ -16,6 +16,7 @@ import { startNodeWithoutAgent } from "../e2e/node.ts";
 import { createAdminClient } from "../upstream/admin-client.ts";
 import { type ControlPlane, startControlPlane } from "../upstream/control-plane.ts";
 import { startReferenceKubelet } from "../upstream/reference-kubelet.ts";
+import { waitForServiceAccount } from "../upstream/service-account.ts";
 import { containerdRelease, dns, objectsOfNamespace, runtimeClasses } from "./bed-settings.ts";
 import { objectsOfVolumes } from "./cases/objects-of-volumes.ts";
 import { HOST_DISKS, NAMED_USER_IMAGE, NUMERIC_USER_IMAGE, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
@@ -114,14 +115,7 @@ async function createClusterObjects(plane: ControlPlane, kube: KubeClient): Prom
   await plane.kubectl(["create", "--filename=-"], {
     input: JSON.stringify({ apiVersion: "v1", kind: "List", items: created }),
   });
-  // A namespace without its default service account rejects pods.
-  for (const letter of letters)
-    await pollUntil("the account of a namespace", 30_000, () =>
-      plane.kubectl(["get", "serviceaccount", "default", `--namespace=${namespaceOf(letter)}`]).then(
-        () => true,
-        () => false,
-      ),
-    );
+  for (const letter of letters) await waitForServiceAccount(plane, namespaceOf(letter));
   await kube.list(services(), {});
 }
 

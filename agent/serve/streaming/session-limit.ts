@@ -1,9 +1,9 @@
 import { ApiError } from "../api/api-error.ts";
 
 /**
- * How many sessions of exec, attach, port-forward and run there are at once. Each holds two connections, and up to some hundred
- * kilobytes that a slow side has not taken, or the output of its command: a client that opens sessions without end must not take the memory of the agent.
- * The kubelet has no limit; people and probes on a node need a few dozen.
+ * How many sessions of exec, attach, port-forward and run there are at once. Each holds two connections, and up to some
+ * hundred kilobytes that a slow side has not taken, or the output of its command: a client that opens sessions without end
+ * must not take the memory of the agent. The kubelet has no limit; people and probes on a node need a few dozen.
  */
 export const MAX_SESSIONS = 512;
 

@@ -61,8 +61,8 @@ scenario(
       0s web: failed to run the postStart hook of container a (attempt 1): its command exited with code 1
       0s web: stop container a within 30s: its postStart hook has failed
       0s report web Pending: a waiting PostStartHookError (restarts: 1), b waiting ContainerCreating
-      0s web: remove container a: a newer instance has ended too
       0s web: create container b (attempt 0): it has not run yet
+      0s web: remove container a: a newer instance has ended too
       0s web: start container b (attempt 0)
       0s report web Running: a waiting PostStartHookError (restarts: 1), b running
       5s report web Running: a waiting CrashLoopBackOff (restarts: 1), b running

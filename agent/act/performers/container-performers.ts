@@ -97,8 +97,10 @@ async function createContainer(
     facts: node,
   });
   await rejectLogSymlinks(disk.logs, pod, container.name, attempt);
-  await createTerminationLog(disk.root, pod, container, attempt);
-  await writeHostsFile(disk, pod, container, podIPs, node);
+  await Promise.all([
+    createTerminationLog(disk.root, pod, container, attempt),
+    writeHostsFile(disk, pod, container, podIPs, node),
+  ]);
   if (container.volumeMounts?.some(hasSubPath)) {
     const environment = new Map(config.envs.map(({ key, value }) => [key, fromUtf8(value)]));
     const subPaths = subPathsOf(pod, container, environment, node);

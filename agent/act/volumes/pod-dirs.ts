@@ -18,7 +18,8 @@ export interface NodeDirs {
 export async function makePodDirs(dirs: NodeDirs, pod: Pod): Promise<void> {
   const folder = podDir(pod.metadata.uid ?? "");
   await dirs.root.makeFolder(PODS_DIR, 0o750);
-  for (const each of ["", "/volumes", "/plugins"]) await dirs.root.makeFolder(folder + each, 0o750);
+  await dirs.root.makeFolder(folder, 0o750);
+  await Promise.all(["volumes", "plugins"].map((each) => dirs.root.makeFolder(`${folder}/${each}`, 0o750)));
 }
 
 /** The part of the mounts that a removal needs. */

@@ -164,7 +164,7 @@ export class AgentHarness {
       hasNoSource: false,
       ...(this.#options.isInCluster === true && {
         clusterAccess: createClusterAccess({
-          recorder: createEventRecorder({ kube, nodeName: "node", clock, log }),
+          recorder: createEventRecorder({ kube, nodeName: "node", clock, log, delayMs: 0 }),
           kube,
           nodeName: "node",
           random: () => 0,

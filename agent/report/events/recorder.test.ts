@@ -10,11 +10,11 @@ import { createEventRecorder } from "./recorder.ts";
 const about = (name = "web") => ({ kind: "Pod", apiVersion: "v1", namespace: "shop", name, uid: name });
 const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
 
-function createFixture() {
+function createFixture(delayMs = 0) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const kube = new FakeKube({ clock });
-  const recorder = createEventRecorder({ kube, nodeName: "n", clock, log });
+  const recorder = createEventRecorder({ kube, nodeName: "n", clock, log, delayMs });
   const record = (message: string, name = "web") =>
     recorder.record(about(name), { type: "Normal", reason: "Tried", message });
   const all = async () => (await kube.user.list(events("shop"), {})).items;
@@ -34,6 +34,21 @@ test("an event is created once, and repetitions increase its count", async () =>
   await recorder.settled();
   expect(await stored()).toEqual(["2x m"]);
   expect(requests().map((call) => call.split(" ")[0]!)).toEqual(["create", "patch"]);
+});
+
+test("an event is sent after the delay, with those that have come since, and at once when its recorder settles", async () => {
+  const { clock, recorder, record, stored } = createFixture(20);
+  record("first");
+  await clock.advance(19);
+  record("second", "web-2");
+  await settlePromises();
+  expect(await stored()).toEqual([]);
+  await clock.advance(1);
+  await settlePromises();
+  expect((await stored()).toSorted()).toEqual(["1x first", "1x second"]);
+  record("third");
+  await recorder.settled();
+  expect((await stored()).toSorted()).toEqual(["1x first", "1x second", "1x third"]);
 });
 
 test("the counts of a forgotten object's events begin again at one, those of other objects go on", async () => {

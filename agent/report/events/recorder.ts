@@ -20,7 +20,7 @@ export interface EventRecorder {
   forget(uid: string): void;
   /** The API server is reachable again: retry at once. */
   onRecovered(): void;
-  /** Resolves when the queue is empty or the sender has stopped. */
+  /** Sends what waits at once; resolves when the queue is empty or the sender has stopped. */
   settled(): Promise<void>;
   stop(): void;
 }
@@ -30,8 +30,15 @@ export interface EventRecorderOptions {
   readonly nodeName: string;
   readonly clock: Clock;
   readonly log: Log;
+  /** How long an event waits for the next ones, milliseconds; default: `EVENT_DELAY_MS`. */
+  readonly delayMs?: number;
 }
 
+/**
+ * An event tells of a step of a pod's start, and the next step follows at once: sent in the same moment, the request would
+ * delay it. After this time the runtime mostly has the next call.
+ */
+const EVENT_DELAY_MS = 20;
 const MAX_WAITING = 1000;
 /** As many requests as the client's flow control admits at once. */
 const MAX_CONCURRENT = 8;
@@ -39,7 +46,8 @@ const MAX_CONCURRENT = 8;
 const MAX_FORBIDDEN = 7;
 const NANOS = 1_000_000n;
 
-export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorderOptions): EventRecorder {
+export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
+  const { kube, nodeName, clock, log, delayMs = EVENT_DELAY_MS } = options;
   const correlator = createEventCorrelator();
   const queue = createEventQueue(MAX_WAITING);
   const stopping = new AbortController();
@@ -47,11 +55,23 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
   let sequence = 0n;
   const sender = createCoalescingWorker(sendAll);
   let retryWait: AbortController | undefined;
+  let cancelDelay: (() => void) | undefined;
 
   /** The nanoseconds in the event's name: unique, and increasing in the order of the events. */
   function nanosOf(at: number): bigint {
     sequence = (sequence + 1n) % NANOS;
     return BigInt(Math.trunc(at)) * NANOS + sequence;
+  }
+
+  function scheduleSend(): void {
+    if (delayMs === 0) sender.wake();
+    else cancelDelay ??= clock.wakeAt(clock.now() + delayMs, sendNow);
+  }
+
+  function sendNow(): void {
+    cancelDelay?.();
+    cancelDelay = undefined;
+    sender.wake();
   }
 
   /** Never rejects. */
@@ -96,13 +116,17 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
       );
       if (eventRecord === undefined) return;
       queue.add(eventRecord);
-      sender.wake();
+      scheduleSend();
     },
     forget: correlator.forget,
     onRecovered: () => retryWait?.abort(),
-    settled: () => sender.settled(),
+    settled() {
+      if (cancelDelay !== undefined) sendNow();
+      return sender.settled();
+    },
     stop() {
       stopping.abort();
+      cancelDelay?.();
       queue.clear();
       logDropped("the agent stops");
     },

@@ -15,6 +15,7 @@ export const checks = [
   "reservations",
   "kernel-modules",
   "sysctls",
+  "firewall",
   "memory",
   "swap",
   "clock",

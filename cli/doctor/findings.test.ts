@@ -72,6 +72,7 @@ const good: Facts = {
     "net.bridge.bridge-nf-call-iptables": 1,
     "net.ipv4.conf.all.route_localnet": 0,
   },
+  forwardDrops: [],
   runtimeSocket: "socket",
   otherSockets: [],
   runtime: { isReachable: true, facts: containerd },
@@ -426,6 +427,33 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     { facts: sysctls({ "net.ipv4.conf.all.route_localnet": 1 }) },
     "ok: the kernel's settings are those that Kubernetes expects",
     "warning: net.ipv4.conf.all.route_localnet is 1: neighbours on the network can reach services that listen on 127.0.0.1 only → sysctl -w net.ipv4.conf.all.route_localnet=0, unless something here needs it and drops such packets itself",
+  ],
+
+  ["firewall", {}, "ok: no chain drops forwarded packets by its policy"],
+  [
+    "firewall",
+    { facts: { forwardDrops: [{ family: "ip", table: "filter", chain: "FORWARD", owner: "docker" }] } },
+    "warning: the policy of the chain FORWARD of the table ip filter (Docker) is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod → iptables -I DOCKER-USER -i BRIDGE -j ACCEPT, and iptables -I DOCKER-USER -o BRIDGE -j ACCEPT, with the bridge of the pods (berth0, cni0) as BRIDGE",
+  ],
+  [
+    "firewall",
+    { facts: { forwardDrops: [{ family: "ip6", table: "filter", chain: "FORWARD", owner: "ufw" }] } },
+    "warning: the policy of the chain FORWARD of the table ip6 filter (ufw) is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod → ufw route allow in on BRIDGE, and ufw route allow out on BRIDGE, with the bridge of the pods (berth0, cni0) as BRIDGE",
+  ],
+  [
+    "firewall",
+    { facts: { forwardDrops: [{ family: "inet", table: "f", chain: "forward", owner: undefined }] } },
+    "warning: the policy of the chain forward of the table inet f is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod → nft insert rule inet f forward iifname BRIDGE accept, and nft insert rule inet f forward oifname BRIDGE accept, with the bridge of the pods (berth0, cni0) as BRIDGE",
+  ],
+  [
+    "firewall",
+    { facts: { forwardDrops: [{ family: "ip6tables", table: "filter", chain: "FORWARD", owner: undefined }] } },
+    "warning: the policy of the chain FORWARD of the table ip6tables filter is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod → ip6tables-legacy -I FORWARD -i BRIDGE -j ACCEPT, and ip6tables-legacy -I FORWARD -o BRIDGE -j ACCEPT, with the bridge of the pods (berth0, cni0) as BRIDGE",
+  ],
+  [
+    "firewall",
+    { unreadable: { forwardDrops: "EPERM" }, facts: { isRoot: false } },
+    "warning: the firewall's chains cannot be read: EPERM → run berth doctor as root",
   ],
 
   ["memory", {}, "ok: 3.0 GiB of 4.0 GiB available"],

@@ -1,5 +1,6 @@
 import { judgeApiServer } from "./api-server-findings.ts";
 import { type CheckedSettings, checks, type Finding, type Judge } from "./finding.ts";
+import { judgeFirewall } from "./firewall-findings.ts";
 import {
   judgeCgroups,
   judgeClock,
@@ -36,6 +37,7 @@ const judges: Readonly<Record<(typeof checks)[number], Judge>> = {
   reservations: judgeReservations,
   "kernel-modules": judgeModules,
   sysctls: judgeSysctls,
+  firewall: judgeFirewall,
   memory: judgeMemory,
   swap: judgeSwap,
   clock: judgeClock,

@@ -16,11 +16,13 @@ import { type FileKind, type FileSystemSpace, type Files, FilesError } from "../
 import { findListeningSockets, type ListeningSocket } from "../../host/listening-sockets.ts";
 import type { Log } from "../../host/log/log.ts";
 import { type Machine, readMachine } from "../../host/machine.ts";
+import { createNetlink } from "../../host/netlink/netlink.ts";
 import { type Availability, memoryAvailabilityOf, TASK_LIMIT_FILES, taskAvailabilityOf } from "../../host/proc.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { describeConnectError, requestAgent, socketPath } from "../local-agent.ts";
 import { type ApiServerAnswer, readApiServer } from "./api-server-facts.ts";
 import { type CniFacts, readCniFacts, usualCni } from "./cni-facts.ts";
+import { type ForwardDrop, readForwardDrops } from "./firewall-facts.ts";
 import { type Inventory, inventoryOf } from "./inventory.ts";
 import { type KubeconfigFacts, readApiServerEndpoint, readKubeconfigFacts } from "./kubeconfig-facts.ts";
 import type { Readers, Readings } from "./reading.ts";
@@ -48,6 +50,8 @@ export interface Facts {
   readonly fileSystemTypes: readonly string[];
   /** The values of `checkedSysctls`; undefined where the kernel has no such setting. */
   readonly sysctls: Readonly<Record<string, number | undefined>>;
+  /** The chains that drop what the machine forwards, unless a rule accepts it. */
+  readonly forwardDrops: readonly ForwardDrop[];
   /** What exists at the path of the runtime's endpoint. */
   readonly runtimeSocket: FileKind | undefined;
   /** The sockets of container runtimes at other usual paths. */
@@ -143,6 +147,14 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
         path: process.env["PATH"] ?? "",
         timeoutMs: INVENTORY_LIMIT_MS,
       }),
+    forwardDrops: () =>
+      readForwardDrops({
+        files,
+        exec: createExec(),
+        netlink: createNetlink(),
+        path: process.env["PATH"] ?? "",
+        timeoutMs: FIREWALL_LIMIT_MS,
+      }),
     configuredCgroupProblems: async () =>
       findConfiguredCgroupProblems(config, files.path("sys/fs/cgroup"), (path) => existsSync(path)),
     runtimeSocket: async () => (await files.stat(socket()))?.kind,
@@ -212,6 +224,9 @@ const MAX_FILE_BYTES = 1 << 20;
 
 /** A small board takes seconds to start a dozen programs. */
 const INVENTORY_LIMIT_MS = 8_000;
+
+/** A program that changes many rules holds the lock of iptables for seconds. */
+const FIREWALL_LIMIT_MS = 4_000;
 
 type OfKernel =
   | "machine"

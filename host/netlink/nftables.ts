@@ -12,6 +12,7 @@ import {
   NLM_F_APPEND,
   NLM_F_CREATE,
   NLM_F_REQUEST,
+  readText,
   text,
 } from "./codec.ts";
 import { unlessCode } from "./error.ts";
@@ -21,7 +22,10 @@ import type { NetlinkRequest, NetlinkSocket } from "./socket.ts";
 const NFNL_MSG_BATCH_BEGIN = 16;
 const NFNL_MSG_BATCH_END = 17;
 const NFNL_SUBSYS_NFTABLES = 10;
+const NFPROTO_UNSPEC = 0;
 const NFPROTO_INET = 1;
+/** The families whose chains see what the machine forwards between networks. */
+const FAMILY_NAMES: Readonly<Record<number, NftChain["family"]>> = { 1: "inet", 2: "ip", 10: "ip6" };
 const NFT_MSG = {
   newTable: 0,
   newChain: 3,
@@ -67,13 +71,17 @@ export function change(socket: NetlinkSocket, requests: readonly NetlinkRequest[
 export const newTable = (table: string): NetlinkRequest =>
   request("newTable", NLM_F_CREATE, [[1, text(table)]], `create the nftables table inet ${table}`);
 
-const HOOK = { prerouting: 0, output: 3, postrouting: 4 } as const;
+const HOOK = { prerouting: 0, forward: 2, output: 3, postrouting: 4 } as const;
+const NF_DROP = 0;
+const NF_ACCEPT = 1;
 
 /** Where the kernel enters a chain. A lower priority is earlier. */
 interface Hook {
   readonly type: "filter" | "nat";
   readonly hook: keyof typeof HOOK;
   readonly priority: number;
+  /** What happens to packets that no rule decides; the kernel's default is accept. */
+  readonly policy?: "accept" | "drop";
 }
 
 /** Creates a chain, if it does not exist. Without a hook other chains jump to it. */
@@ -94,6 +102,7 @@ export const newChain = (table: string, chain: string, hook?: Hook): NetlinkRequ
                 [2, be32(hook.priority)],
               ],
             ] as const,
+            ...(hook.policy === undefined ? [] : [[5, be32(hook.policy === "drop" ? NF_DROP : NF_ACCEPT)] as const]),
             [7, text(hook.type)] as const,
           ]),
     ],
@@ -106,6 +115,34 @@ export function hasChain(socket: NetlinkSocket, table: string, chain: string): b
   const reading = request("getChain", 0, chainName(table, 1, chain, 3), what);
   return unlessCode(["ENOENT"], () => socket.request(reading)) !== undefined;
 }
+
+/** A chain of any table. */
+export interface NftChain {
+  readonly family: "ip" | "ip6" | "inet";
+  readonly table: string;
+  readonly chain: string;
+  /** Whether it sees forwarded packets, and drops those that no rule decides. */
+  readonly dropsForwarded: boolean;
+}
+
+/**
+ * The chains of all tables of the families ip, ip6 and inet, those of `iptables-nft` too. Throws `NetlinkError`: `EPERM`
+ * without being root, `EINVAL` where the kernel has no nftables.
+ */
+export function listChains(socket: NetlinkSocket): readonly NftChain[] {
+  const listing = { ...request("getChain", 0, [], "list the nftables chains"), body: nfgen(NFPROTO_UNSPEC) };
+  return socket.dump(listing).flatMap(({ payload }) => {
+    const family = FAMILY_NAMES[payload[0] ?? NFPROTO_UNSPEC];
+    if (family === undefined) return [];
+    const parts = attributesByType(payload.subarray(4));
+    const dropsForwarded =
+      readBe32(attributesByType(parts.get(4)).get(1)) === HOOK.forward && readBe32(parts.get(5)) === NF_DROP;
+    return [{ family, table: readText(parts.get(1)), chain: readText(parts.get(3)), dropsForwarded }];
+  });
+}
+
+const readBe32 = (bytes: Uint8Array | undefined): number | undefined =>
+  bytes === undefined ? undefined : new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(0);
 
 const chainName = (table: string, tableType: number, chain: string, chainType: number): readonly Attribute[] => [
   [tableType, text(table)],

@@ -21,6 +21,7 @@ import {
   addEntries,
   change,
   hasChain,
+  listChains,
   listEntries,
   newChain,
   newMap,
@@ -249,6 +250,24 @@ describe.skipIf(!isRoot)("netlink on this kernel", () => {
     removeEntries(socket, "absent", [entry]);
     expect(listEntries(socket, "t", "m")).toEqual([]);
     expect(listEntries(socket, "t", "absent")).toEqual([]);
+  });
+
+  test("chains are listed, and only a forward chain with the policy drop drops forwarded packets", () => {
+    const { socket } = fixture(NETLINK_NETFILTER);
+    const forward = { type: "filter", hook: "forward", priority: 0 } as const;
+    change(socket, [
+      newTable("t"),
+      newChain("t", "dropping", { ...forward, policy: "drop" }),
+      newChain("t", "accepting", { ...forward, policy: "accept" }),
+      newChain("t", "default", forward),
+      newChain("t", "output", { ...forward, hook: "output", policy: "drop" }),
+      newChain("t", "plain"),
+    ]);
+    const chains = listChains(socket);
+    expect(chains.map(({ chain }) => chain).toSorted()).toEqual(["accepting", "default", "dropping", "output", "plain"]);
+    expect(chains.filter(({ dropsForwarded }) => dropsForwarded)).toEqual([
+      { family: "inet", table: "t", chain: "dropping", dropsForwarded: true },
+    ]);
   });
 
   test("the thread is back in its own namespace, after an error too", () => {

@@ -27,12 +27,13 @@ test("the first file by name counts, and plugins that are missing or cannot run 
     file: join(confDir, "10-first.conflist"),
     plugins: ["bridge", "portmap", "firewall"],
     missingPlugins: ["portmap", "firewall"],
+    bridges: [{ name: "cni0", families: [4, 6] }],
   });
 });
 
 test("a folder that does not exist has no configuration", async () => {
   const confDir = join(folder, "none");
-  const nothing = { confDir, binDirs: [], file: undefined, plugins: [], missingPlugins: [] };
+  const nothing = { confDir, binDirs: [], file: undefined, plugins: [], missingPlugins: [], bridges: [] };
   expect(await readCniFacts(createFiles("/"), { confDir, binDirs: [] })).toEqual(nothing);
 });
 
@@ -44,4 +45,20 @@ test("a first file that is no network is a problem, even if later ones are netwo
     file,
     problem: `${file}: type: found "../sh", must be the name of a plugin's binary`,
   });
+});
+
+const [four, six] = [{ subnet: "10.88.0.0/24" }, { subnet: "fd00:88::/64" }];
+
+test.each([
+  [{ type: "berth", ranges: [[four]] }, "berth0", [4]],
+  [{ type: "berth", bridge: "pods0", ranges: [[four], [six]] }, "pods0", [4, 6]],
+  [{ type: "bridge", ipam: { type: "host-local", ...four } }, "cni0", [4]],
+  [{ type: "bridge", bridge: "br1", ipam: { type: "host-local", ranges: [[six]] } }, "br1", [6]],
+  [{ type: "flannel", delegate: { isDefaultGateway: true } }, "cni0", [4, 6]],
+  [{ type: "flannel", delegate: { type: "ptp" } }, undefined, []],
+  [{ type: "calico" }, undefined, []],
+])("the bridge of the pods: %j", async (plugin, name, families) => {
+  await writeFile(join(folder, "10-pods.conflist"), JSON.stringify({ name: "pods", plugins: [plugin] }));
+  const { bridges } = await readCniFacts(createFiles("/"), { confDir: folder, binDirs: [] });
+  expect(bridges).toEqual(name === undefined ? [] : [{ name, families: families as (4 | 6)[] }]);
 });

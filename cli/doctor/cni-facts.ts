@@ -1,6 +1,8 @@
-import { binariesOf } from "../../cni/conf.ts";
+import { DEFAULT_BRIDGE } from "../../cni/builtin/network-conf.ts";
+import { binariesOf, type PluginConf } from "../../cni/conf.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
+import { isObject } from "../../proto/is-object.ts";
 
 /** The network configuration that the runtime uses: the first file of its folder, in the order of the names. */
 export interface CniFacts {
@@ -12,6 +14,14 @@ export interface CniFacts {
   readonly problem?: string;
   readonly plugins: readonly string[];
   readonly missingPlugins: readonly string[];
+  readonly bridges: readonly PodBridge[];
+}
+
+/** A bridge of this machine whose ports are the links of pods. */
+export interface PodBridge {
+  readonly name: string;
+  /** Of the pods' addresses; both if the configuration has no ranges. */
+  readonly families: readonly (4 | 6)[];
 }
 
 /** Where the runtimes and the kubelet's documentation expect them. */
@@ -24,7 +34,7 @@ export async function readCniFacts(
   files: Pick<Files, "list" | "read" | "stat">,
   { confDir, binDirs }: { readonly confDir: string; readonly binDirs: readonly string[] },
 ): Promise<CniFacts> {
-  const nothing = { confDir, binDirs, plugins: [], missingPlugins: [] };
+  const nothing = { confDir, binDirs, plugins: [], missingPlugins: [], bridges: [] };
   const [first] = await readConfDir(files, confDir);
   if (first === undefined) return { ...nothing, file: undefined };
   if ("problem" in first) {
@@ -35,7 +45,30 @@ export async function readCniFacts(
   const plugins = binariesOf(first.conf);
   const found = await Promise.all(plugins.map((plugin) => isInstalled(files, binDirs, plugin)));
   const missingPlugins = plugins.filter((_, index) => !found[index]);
-  return { confDir, binDirs, file: first.file, plugins, missingPlugins };
+  const bridges = first.conf.plugins.flatMap((plugin) => bridgeOf(plugin) ?? []);
+  return { confDir, binDirs, file: first.file, plugins, missingPlugins, bridges };
+}
+
+/** The default of the bridge plugin, which flannel calls by default. */
+const BRIDGE_PLUGIN_DEFAULT = "cni0";
+
+/** Undefined for plugins that use no bridge, or one that this function does not know. */
+function bridgeOf({ type, fields }: PluginConf): PodBridge | undefined {
+  if (type === "berth") return toBridge(fields, DEFAULT_BRIDGE);
+  if (type === "bridge") return toBridge(fields, BRIDGE_PLUGIN_DEFAULT);
+  const delegate = isObject(fields["delegate"]) ? fields["delegate"] : {};
+  const isBridge = type === "flannel" && (delegate["type"] ?? "bridge") === "bridge";
+  return isBridge ? toBridge(delegate, BRIDGE_PLUGIN_DEFAULT) : undefined;
+}
+
+function toBridge(fields: PluginConf["fields"], otherwise: string): PodBridge {
+  const { bridge, ipam, ranges = isObject(ipam) ? [ipam, ipam["ranges"]] : [] } = fields;
+  const subnets = [ranges].flat(3).flatMap((range: unknown) => (isObject(range) ? (range["subnet"] ?? []) : []));
+  const families = new Set(subnets.map((subnet) => (String(subnet).includes(":") ? 6 : 4)));
+  return {
+    name: typeof bridge === "string" && bridge !== "" ? bridge : otherwise,
+    families: families.size === 0 ? [4, 6] : [...families],
+  };
 }
 
 async function isInstalled(files: Pick<Files, "stat">, folders: readonly string[], name: string): Promise<boolean> {

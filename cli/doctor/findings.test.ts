@@ -6,6 +6,8 @@ import { checkCgroups } from "../../agent/preflight/cgroup-version.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { type Check, type CheckedSettings, checks, type Finding } from "./finding.ts";
 import { findingsOf } from "./findings.ts";
+import type { ForwardChain } from "./forwarding.ts";
+import { parseRules } from "./iptables-rules.ts";
 import type { Facts, MachineFacts } from "./machine-facts.ts";
 import type { RuntimeFacts } from "./runtime-facts.ts";
 
@@ -72,7 +74,7 @@ const good: Facts = {
     "net.bridge.bridge-nf-call-iptables": 1,
     "net.ipv4.conf.all.route_localnet": 0,
   },
-  forwardDrops: [],
+  firewall: { chains: [], unread: [] },
   runtimeSocket: "socket",
   otherSockets: [],
   runtime: { isReachable: true, facts: containerd },
@@ -82,6 +84,7 @@ const good: Facts = {
     file: "/etc/cni/net.d/10-flannel.conflist",
     plugins: ["flannel", "portmap"],
     missingPlugins: [],
+    bridges: [{ name: "cni0", families: [4] }],
   },
   rootDir: "directory",
   isRootReadOnly: false,
@@ -159,6 +162,14 @@ const withAgent = (startedAt: number, ...replaced: readonly string[]): Partial<C
   const argv = ["--config=/etc/berth.yaml", "--manifest-url-header=token:secret"];
   return { agent: { pid: 7, startedAt, replaced, flags: splitCommandLine(argv, flagGroups).given } };
 };
+
+/** A chain that drops what its rules, as `iptables -S` prints them, do not accept. */
+const firewall = (chain: Partial<ForwardChain>, rules = ""): Pick<Facts, "firewall"> => ({
+  firewall: {
+    chains: [{ family: "ip", table: "filter", chain: "FORWARD", policy: "drop", rules: parseRules(rules), ...chain }],
+    unread: [],
+  },
+});
 
 const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly string[]])[] = [
   ["user", {}, "ok: root"],
@@ -429,30 +440,56 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "warning: net.ipv4.conf.all.route_localnet is 1: neighbours on the network can reach services that listen on 127.0.0.1 only → sysctl -w net.ipv4.conf.all.route_localnet=0, unless something here needs it and drops such packets itself",
   ],
 
-  ["firewall", {}, "ok: no chain drops forwarded packets by its policy"],
+  ["firewall", {}, "ok: no chain drops all packets that come from cni0, or that go there"],
+  ["firewall", { facts: { cni: { ...good.cni, bridges: [] }, ...firewall({}) } }],
   [
     "firewall",
-    { facts: { forwardDrops: [{ family: "ip", table: "filter", chain: "FORWARD", owner: "docker" }] } },
-    "warning: the policy of the chain FORWARD of the table ip filter (Docker) is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod → iptables -I DOCKER-USER -i BRIDGE -j ACCEPT, and iptables -I DOCKER-USER -o BRIDGE -j ACCEPT, with the bridge of the pods (berth0, cni0) as BRIDGE",
+    { facts: firewall({}, "-N DOCKER-USER\n-A FORWARD -j DOCKER-USER") },
+    "warning: the chain FORWARD of the table ip filter (Docker) drops what no rule accepts, and no rule accepts every packet from and to cni0: unless rules for some of them do, pods reach no other machine and other machines reach no pod → iptables-nft -I DOCKER-USER -i cni0 -j ACCEPT && iptables-nft -I DOCKER-USER -o cni0 -j ACCEPT",
   ],
   [
     "firewall",
-    { facts: { forwardDrops: [{ family: "ip6", table: "filter", chain: "FORWARD", owner: "ufw" }] } },
-    "warning: the policy of the chain FORWARD of the table ip6 filter (ufw) is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod → ufw route allow in on BRIDGE, and ufw route allow out on BRIDGE, with the bridge of the pods (berth0, cni0) as BRIDGE",
+    { facts: firewall({}, "-N DOCKER-USER\n-A FORWARD -j DOCKER-USER\n-A DOCKER-USER -i cni0 -j ACCEPT") },
+    "warning: the chain FORWARD of the table ip filter (Docker) drops what no rule accepts, and no rule accepts every packet to cni0: unless rules for some of them do, other machines reach no pod → iptables-nft -I DOCKER-USER -o cni0 -j ACCEPT",
   ],
   [
     "firewall",
-    { facts: { forwardDrops: [{ family: "inet", table: "f", chain: "forward", owner: undefined }] } },
-    "warning: the policy of the chain forward of the table inet f is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod → nft insert rule inet f forward iifname BRIDGE accept, and nft insert rule inet f forward oifname BRIDGE accept, with the bridge of the pods (berth0, cni0) as BRIDGE",
+    { facts: firewall({}, "-A FORWARD -i cni0 -j ACCEPT\n-A FORWARD -o cni0 -j ACCEPT") },
+    "ok: no chain drops all packets that come from cni0, or that go there",
   ],
   [
     "firewall",
-    { facts: { forwardDrops: [{ family: "ip6tables", table: "filter", chain: "FORWARD", owner: undefined }] } },
-    "warning: the policy of the chain FORWARD of the table ip6tables filter is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod → ip6tables-legacy -I FORWARD -i BRIDGE -j ACCEPT, and ip6tables-legacy -I FORWARD -o BRIDGE -j ACCEPT, with the bridge of the pods (berth0, cni0) as BRIDGE",
+    {
+      facts: {
+        ...firewall({ family: "ip6" }, "-N ufw6-before-forward\n-A FORWARD -j ufw6-before-forward"),
+        cni: { ...good.cni, bridges: [{ name: "berth0", families: [6] }] },
+      },
+    },
+    "warning: the chain FORWARD of the table ip6 filter (ufw) drops what no rule accepts, and no rule accepts every packet from and to berth0: unless rules for some of them do, pods reach no other machine and other machines reach no pod → ufw route allow in on berth0 && ufw route allow out on berth0",
   ],
   [
     "firewall",
-    { unreadable: { forwardDrops: "EPERM" }, facts: { isRoot: false } },
+    { facts: firewall({ family: "ip6" }) },
+    "ok: no chain drops all packets that come from cni0, or that go there",
+  ],
+  [
+    "firewall",
+    { facts: firewall({ family: "inet", table: "f", chain: "forward" }) },
+    "warning: the chain forward of the table inet f drops what no rule accepts, and no rule accepts every packet from and to cni0: unless rules for some of them do, pods reach no other machine and other machines reach no pod → nft insert rule inet f forward iifname cni0 accept && nft insert rule inet f forward oifname cni0 accept",
+  ],
+  [
+    "firewall",
+    { facts: firewall({ family: "iptables" }) },
+    "warning: the chain FORWARD of the table iptables filter drops what no rule accepts, and no rule accepts every packet from and to cni0: unless rules for some of them do, pods reach no other machine and other machines reach no pod → iptables-legacy -I FORWARD -i cni0 -j ACCEPT && iptables-legacy -I FORWARD -o cni0 -j ACCEPT",
+  ],
+  [
+    "firewall",
+    { facts: { firewall: { chains: [], unread: ["iptables", "ip6tables"] } } },
+    "warning: the kernel has a table filter of iptables-legacy, and that program is not installed: whether it drops packets of cni0 was not checked → install iptables-legacy (Debian's package iptables), and run berth doctor again",
+  ],
+  [
+    "firewall",
+    { unreadable: { firewall: "EPERM" }, facts: { isRoot: false } },
     "warning: the firewall's chains cannot be read: EPERM → run berth doctor as root",
   ],
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { type Exec, ExecError } from "../../host/exec.ts";
 import { FilesError } from "../../host/fs/files.ts";
 import { NetlinkError } from "../../host/netlink/error.ts";
-import { readForwardDrops } from "./firewall-facts.ts";
+import { readFirewall } from "./firewall-facts.ts";
 
 /** A kernel without nftables, whose x_tables has a table `filter` of IPv4. `outputs` are those of the installed programs. */
 function readWith(outputs: Readonly<Record<string, string>>, tables = "nat\nfilter\n") {
@@ -27,32 +27,27 @@ function readWith(outputs: Readonly<Record<string, string>>, tables = "nat\nfilt
       throw new NetlinkError("EPROTONOSUPPORT", "open a netlink socket", "");
     },
   };
-  return { asked, drops: readForwardDrops({ files, exec, netlink, path: "/sbin", timeoutMs: 4_000 }) };
+  return { asked, firewall: readFirewall({ files, exec, netlink, path: "/sbin", timeoutMs: 4_000 }) };
 }
 
-const drop = { family: "iptables", table: "filter", chain: "FORWARD" } as const;
+const forward = { family: "iptables", table: "filter", chain: "FORWARD" } as const;
 
 test.each([
-  ["-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n", [{ ...drop, owner: "docker" as const }]],
-  ["-P FORWARD DROP\n-A FORWARD -j ufw-before-forward\n", [{ ...drop, owner: "ufw" as const }]],
-  ["-P FORWARD DROP\n", [{ ...drop, owner: undefined }]],
-  ["-P FORWARD ACCEPT\n-A FORWARD -j DOCKER-USER\n", []],
-])("the policy is what iptables-legacy prints: %j", async (stdout, expected) => {
-  const { asked, drops } = readWith({ "iptables-legacy": stdout });
-  expect(await drops).toEqual(expected);
-  expect(asked).toEqual(["iptables-legacy -w -S FORWARD"]);
+  ["-P FORWARD DROP\n", "drop"],
+  ["-P INPUT DROP\n-P FORWARD ACCEPT\n", "accept"],
+] as const)("policy and rules are what iptables-legacy prints: %j", async (stdout, policy) => {
+  const { asked, firewall } = readWith({ "iptables-legacy": `${stdout}-A FORWARD -j ACCEPT\n` });
+  const rules = new Map([["FORWARD", [{ chain: "FORWARD", conditions: [], verdict: { kind: "accept" } as const }]]]);
+  expect(await firewall).toEqual({ chains: [{ ...forward, policy, rules }], unread: [] });
+  expect(asked).toEqual(["iptables-legacy -w -S"]);
 });
 
-test("where there is no iptables-legacy, iptables prints it", async () => {
-  expect(await readWith({ iptables: "-P FORWARD DROP\n" }).drops).toEqual([{ ...drop, owner: undefined }]);
+test("where there is no iptables-legacy, the table is not read, and iptables is not asked: it lists nftables", async () => {
+  expect(await readWith({ iptables: "-P FORWARD DROP\n" }).firewall).toEqual({ chains: [], unread: ["iptables"] });
 });
 
 test("no program is started where the kernel has no such table", async () => {
-  const { asked, drops } = readWith({}, "nat\n");
-  expect(await drops).toEqual([]);
+  const { asked, firewall } = readWith({}, "nat\n");
+  expect(await firewall).toEqual({ chains: [], unread: [] });
   expect(asked).toEqual([]);
-});
-
-test("it rejects where neither program is installed", async () => {
-  await expect(readWith({}).drops).rejects.toThrow("iptables could not be run: ENOENT");
 });

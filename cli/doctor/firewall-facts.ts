@@ -2,17 +2,21 @@ import { type Exec, ExecError } from "../../host/exec.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import { unlessCode } from "../../host/netlink/error.ts";
 import { NETLINK_NETFILTER, type Netlink } from "../../host/netlink/netlink.ts";
-import { listChains, type NftChain } from "../../host/netlink/nftables.ts";
+import { listChains, listRules } from "../../host/netlink/nftables.ts";
+import type { NetlinkSocket } from "../../host/netlink/socket.ts";
+import type { ForwardChain } from "./forwarding.ts";
+import { parseRules } from "./iptables-rules.ts";
 
-/** A chain that drops every forwarded packet that no rule of it accepts. */
-export interface ForwardDrop extends Pick<NftChain, "table" | "chain"> {
-  /** `iptables` and `ip6tables` are the tables of x_tables, which nftables does not list. */
-  readonly family: NftChain["family"] | "iptables" | "ip6tables";
-  /** The program that keeps the rules of its table; undefined for any other. */
-  readonly owner: "docker" | "ufw" | undefined;
+type LegacyFamily = Extract<ForwardChain["family"], `${string}tables`>;
+
+/** What decides on forwarded packets. */
+export interface FirewallFacts {
+  readonly chains: readonly ForwardChain[];
+  /** The families whose table `filter` of x_tables was not read, since their program is not installed. */
+  readonly unread: readonly LegacyFamily[];
 }
 
-interface ForwardDropPorts {
+interface FirewallPorts {
   readonly files: Pick<Files, "read">;
   readonly exec: Exec;
   readonly netlink: Pick<Netlink, "openSocket">;
@@ -23,58 +27,56 @@ interface ForwardDropPorts {
 }
 
 /** Rejects with `NetlinkError` (`EPERM` without being root), with `FilesError`, and with `ExecError` if a program fails. */
-export async function readForwardDrops(ports: ForwardDropPorts): Promise<readonly ForwardDrop[]> {
-  const legacy = await Promise.all([legacyDrops(ports, "iptables"), legacyDrops(ports, "ip6tables")]);
-  return [...forwardDropsOf(readChains(ports.netlink)), ...legacy.flat()];
+export async function readFirewall(ports: FirewallPorts): Promise<FirewallFacts> {
+  const families = ["iptables", "ip6tables"] as const;
+  const legacy = await Promise.all(families.map((family) => readLegacy(ports, family)));
+  return {
+    chains: [...readChains(ports.netlink), ...legacy.flatMap((chain) => (typeof chain === "object" ? chain : []))],
+    unread: families.filter((_, index) => legacy[index] === "unread"),
+  };
 }
 
 /** None where the kernel has no nfnetlink or no nftables. */
-function readChains(netlink: ForwardDropPorts["netlink"]): readonly NftChain[] {
+function readChains(netlink: FirewallPorts["netlink"]): readonly ForwardChain[] {
   const socket = unlessCode(["EPROTONOSUPPORT"], () => netlink.openSocket(NETLINK_NETFILTER));
   if (socket === undefined) return [];
   try {
-    return unlessCode(["EINVAL", "EOPNOTSUPP"], () => listChains(socket)) ?? [];
+    return unlessCode(["EINVAL", "EOPNOTSUPP"], () => forwardChains(socket)) ?? [];
   } finally {
     socket.close();
   }
 }
 
-/** Docker and ufw have chains of their own in the table `filter`. */
-function forwardDropsOf(chains: readonly NftChain[]): readonly ForwardDrop[] {
-  return chains
-    .filter(({ dropsForwarded }) => dropsForwarded)
-    .map(({ family, table, chain }) => {
-      const beside = chains.filter((other) => other.family === family && other.table === table);
-      return { family, table, chain, owner: ownerOf(beside.map((other) => other.chain)) };
-    });
-}
-
-function ownerOf(chains: readonly string[]): ForwardDrop["owner"] {
-  if (chains.includes("DOCKER-USER")) return "docker";
-  return chains.includes("ufw-before-forward") ? "ufw" : undefined;
+function forwardChains(socket: NetlinkSocket): readonly ForwardChain[] {
+  return listChains(socket).flatMap(({ family, table, chain, forwardPolicy: policy }) => {
+    if (policy === undefined) return [];
+    const rules = Map.groupBy(listRules(socket, { family, table }), (rule) => rule.chain);
+    return [{ family, table, chain, policy, rules }];
+  });
 }
 
 const MAX_FILE_BYTES = 1 << 16;
 
-/** The chain FORWARD of x_tables. Its program is started only where the kernel lists its table: else it would load it. */
-async function legacyDrops(ports: ForwardDropPorts, family: "iptables" | "ip6tables"): Promise<readonly ForwardDrop[]> {
+/**
+ * The chain FORWARD of x_tables; undefined where the kernel has no such table. The program is started only where it has:
+ * else it would load it. Plain `iptables` does not count, since it mostly is the one that lists nftables.
+ */
+async function readLegacy(ports: FirewallPorts, family: LegacyFamily): Promise<ForwardChain | "unread" | undefined> {
   const names = family === "iptables" ? "ip_tables_names" : "ip6_tables_names";
   const tables = await orEmpty(ports.files.read(`/proc/net/${names}`, MAX_FILE_BYTES));
-  if (!tables.split("\n").includes("filter")) return [];
-  const lines = (await printForward(ports, family)).split("\n").map((line) => line.trim());
-  if (!lines.includes("-P FORWARD DROP")) return [];
-  const targets = lines.flatMap((line) => /^-A FORWARD .*-j (\S+)/.exec(line)?.[1] ?? []);
-  return [{ family, table: "filter", chain: "FORWARD", owner: ownerOf(targets) }];
+  if (!tables.split("\n").includes("filter")) return undefined;
+  const output = await printFilter(ports, `${family}-legacy`);
+  if (output === undefined) return "unread";
+  const policy = /^-P FORWARD DROP$/m.test(output) ? "drop" : "accept";
+  return { family, table: "filter", chain: "FORWARD", policy, rules: parseRules(output) };
 }
 
-/** Where there is no `iptables-legacy`, `iptables` is of the time before nftables. */
-async function printForward({ exec, path, timeoutMs }: ForwardDropPorts, program: string): Promise<string> {
-  const options = { env: { PATH: path, LC_ALL: "C" }, timeoutMs };
-  const run = async (name: string) => (await exec.run([name, "-w", "-S", "FORWARD"], options)).stdout;
+/** Undefined where the program is not installed. */
+async function printFilter({ exec, path, timeoutMs }: FirewallPorts, program: string): Promise<string | undefined> {
   try {
-    return await run(`${program}-legacy`);
+    return (await exec.run([program, "-w", "-S"], { env: { PATH: path, LC_ALL: "C" }, timeoutMs })).stdout;
   } catch (error) {
-    if (error instanceof ExecError && isAbsent(error)) return await run(program);
+    if (error instanceof ExecError && isAbsent(error)) return undefined;
     throw error;
   }
 }

@@ -1,32 +1,99 @@
+import { joinWithAnd } from "../../proto/join-with-and.ts";
+import type { PodBridge } from "./cni-facts.ts";
 import { type Finding, type Judge, judged, okFinding, warningFinding } from "./finding.ts";
-import type { ForwardDrop } from "./firewall-facts.ts";
+import type { FirewallFacts } from "./firewall-facts.ts";
+import { dropsPackets, type ForwardChain, type ForwardedPacket } from "./forwarding.ts";
 
-/** Docker and ufw set the policy of FORWARD to DROP, which also drops the packets of pods. */
-export const judgeFirewall: Judge = (facts) =>
-  judged(facts, "forwardDrops", { check: "firewall", subject: "the firewall's chains" }, (drops) =>
-    drops.length === 0
-      ? [okFinding("firewall", "no chain drops forwarded packets by its policy")]
-      : drops.map(judgeDrop),
-  );
+/**
+ * Docker and ufw set the policy of FORWARD to DROP, and firewalld rejects at the end of its chain: both hit the packets of
+ * pods. Nothing is said where pods have no bridge: networks such as Calico and Cilium add rules of their own.
+ */
+export const judgeFirewall: Judge = (facts) => {
+  const bridges = "value" in facts.cni ? facts.cni.value.bridges : [];
+  if (bridges.length === 0) return [];
+  return judged(facts, "firewall", { check: "firewall", subject: "the firewall's chains" }, (firewall) => {
+    const found = judgeBridges(bridges, firewall);
+    if (found.length > 0) return found;
+    const names = joinWithAnd(bridges.map(({ name }) => name));
+    return [okFinding("firewall", `no chain drops all packets that come from ${names}, or that go there`)];
+  });
+};
 
-function judgeDrop(drop: ForwardDrop): Finding {
-  const { family, table, chain, owner } = drop;
-  const by = owner === undefined ? "" : ` (${owner === "docker" ? "Docker" : "ufw"})`;
-  return warningFinding(
-    "firewall",
-    `the policy of the chain ${chain} of the table ${family} ${table}${by} is drop: unless a rule of it accepts their packets, pods reach no other machine and other machines reach no pod`,
-    `${cureOf(drop)}, with the bridge of the pods (berth0, cni0) as BRIDGE`,
-  );
+/** The warnings; none where every chain lets the packets of the bridges through. */
+export function judgeBridges(bridges: readonly PodBridge[], firewall: FirewallFacts): readonly Finding[] {
+  return bridges.flatMap((bridge) => judgeBridge(bridge, firewall));
+}
+
+function judgeBridge({ name, families }: PodBridge, { chains, unread }: FirewallFacts): readonly Finding[] {
+  const concerns = (family: ForwardChain["family"]) =>
+    family === "inet" || families.includes(family === "ip6" || family === "ip6tables" ? 6 : 4);
+  return [
+    ...chains.filter(({ family }) => concerns(family)).flatMap((chain) => judgeChain(chain, name)),
+    ...unread
+      .filter(concerns)
+      .map((program) =>
+        warningFinding(
+          "firewall",
+          `the kernel has a table filter of ${program}-legacy, and that program is not installed: whether it drops packets of ${name} was not checked`,
+          `install ${program}-legacy (Debian's package iptables), and run berth doctor again`,
+        ),
+      ),
+  ];
+}
+
+const EFFECTS = { in: "pods reach no other machine", out: "other machines reach no pod" } as const;
+const WORDS = { in: "from", out: "to" } as const;
+
+function judgeChain(chain: ForwardChain, bridge: string): readonly Finding[] {
+  const sides = (["in", "out"] as const).filter((side) => dropsPackets(chain, { side, link: bridge }));
+  if (sides.length === 0) return [];
+  const owner = ownerOf(chain);
+  const by = owner === undefined ? "" : ` (${NAMES[owner]})`;
+  const directions = sides.map((side) => WORDS[side]).join(" and ");
+  return [
+    warningFinding(
+      "firewall",
+      `the chain ${chain.chain} of the table ${chain.family} ${chain.table}${by} drops what no rule accepts, and no rule accepts every packet ${directions} ${bridge}: unless rules for some of them do, ${joinWithAnd(sides.map((side) => EFFECTS[side]))}`,
+      cureOf(chain, owner, { sides, bridge }),
+    ),
+  ];
+}
+
+/** The program that keeps the rules of a table. */
+type Owner = "docker" | "ufw" | "firewalld";
+const NAMES: Readonly<Record<Owner, string>> = { docker: "Docker", ufw: "ufw", firewalld: "firewalld" };
+
+/** Chains of Docker and ufw are in the table `filter` of iptables, beside those of the user. */
+function ownerOf({ table, rules }: ForwardChain): Owner | undefined {
+  if (table === "firewalld") return "firewalld";
+  const targets = [...rules.values()].flat().map(({ verdict }) => (verdict?.kind === "jump" ? verdict.chain : ""));
+  if (targets.includes("DOCKER-USER")) return "docker";
+  return targets.some((target) => /^ufw6?-before-forward$/.test(target)) ? "ufw" : undefined;
+}
+
+interface Dropped {
+  readonly sides: readonly ForwardedPacket["side"][];
+  readonly bridge: string;
 }
 
 /** The rule must be in the chain itself: one that accepts in another base chain does not keep this one from dropping. */
-function cureOf({ family, table, chain, owner }: ForwardDrop): string {
-  if (owner === "ufw") return "ufw route allow in on BRIDGE, and ufw route allow out on BRIDGE";
-  if (family === "iptables" || family === "ip6tables" || owner === "docker") {
-    const program = family === "ip6" || family === "ip6tables" ? "ip6tables" : "iptables";
-    const command = `${family.endsWith("tables") ? `${program}-legacy` : program} -I ${owner === "docker" ? "DOCKER-USER" : chain}`;
-    return `${command} -i BRIDGE -j ACCEPT, and ${command} -o BRIDGE -j ACCEPT`;
+function cureOf({ family, table, chain }: ForwardChain, owner: Owner | undefined, { sides, bridge }: Dropped): string {
+  const all = (command: (side: "in" | "out") => string) => sides.map(command).join(" && ");
+  if (owner === "ufw") return all((side) => `ufw route allow ${side} on ${bridge}`);
+  if (owner === "firewalld")
+    return `firewall-cmd --permanent --zone=trusted --add-interface=${bridge} && firewall-cmd --reload`;
+  const isOfIptables = table === "filter" && chain === "FORWARD" && family !== "inet";
+  if (isOfIptables) {
+    const program = {
+      ip: "iptables-nft",
+      ip6: "ip6tables-nft",
+      iptables: "iptables-legacy",
+      ip6tables: "ip6tables-legacy",
+    };
+    const target = owner === "docker" ? "DOCKER-USER" : chain;
+    return all((side) => `${program[family]} -I ${target} ${side === "in" ? "-i" : "-o"} ${bridge} -j ACCEPT`);
   }
-  const command = `nft insert rule ${family} ${table} ${chain}`;
-  return `${command} iifname BRIDGE accept, and ${command} oifname BRIDGE accept`;
+  return all(
+    (side) => `nft insert rule ${family} ${table} ${chain} ${side === "in" ? "iifname" : "oifname"} ${bridge} accept`,
+  );
 }

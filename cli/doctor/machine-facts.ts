@@ -22,7 +22,7 @@ import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { describeConnectError, requestAgent, socketPath } from "../local-agent.ts";
 import { type ApiServerAnswer, readApiServer } from "./api-server-facts.ts";
 import { type CniFacts, readCniFacts, usualCni } from "./cni-facts.ts";
-import { type ForwardDrop, readForwardDrops } from "./firewall-facts.ts";
+import { type FirewallFacts, readFirewall } from "./firewall-facts.ts";
 import { type Inventory, inventoryOf } from "./inventory.ts";
 import { type KubeconfigFacts, readApiServerEndpoint, readKubeconfigFacts } from "./kubeconfig-facts.ts";
 import type { Readers, Readings } from "./reading.ts";
@@ -50,8 +50,7 @@ export interface Facts {
   readonly fileSystemTypes: readonly string[];
   /** The values of `checkedSysctls`; undefined where the kernel has no such setting. */
   readonly sysctls: Readonly<Record<string, number | undefined>>;
-  /** The chains that drop what the machine forwards, unless a rule accepts it. */
-  readonly forwardDrops: readonly ForwardDrop[];
+  readonly firewall: FirewallFacts;
   /** What exists at the path of the runtime's endpoint. */
   readonly runtimeSocket: FileKind | undefined;
   /** The sockets of container runtimes at other usual paths. */
@@ -147,8 +146,8 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
         path: process.env["PATH"] ?? "",
         timeoutMs: INVENTORY_LIMIT_MS,
       }),
-    forwardDrops: () =>
-      readForwardDrops({
+    firewall: () =>
+      readFirewall({
         files,
         exec: createExec(),
         netlink: createNetlink(),

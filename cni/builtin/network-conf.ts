@@ -41,7 +41,8 @@ export interface NetworkConf {
   readonly bandwidth: Bandwidth;
 }
 
-const DEFAULT_BRIDGE = "berth0";
+/** The bridge of a configuration that names none. */
+export const DEFAULT_BRIDGE = "berth0";
 const MIN_MTU = 68;
 const MIN_IPV6_MTU = 1280;
 const MAX_MTU = 65535;

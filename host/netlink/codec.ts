@@ -85,6 +85,10 @@ export function concat(...parts: readonly Uint8Array[]): Uint8Array {
 export const readU32 = (bytes: Uint8Array | undefined): number | undefined =>
   bytes !== undefined && bytes.length >= 4 ? viewOf(bytes).getUint32(0, true) : undefined;
 
+/** As `be32` writes it. Undefined if there are fewer than four bytes. */
+export const readBe32 = (bytes: Uint8Array | undefined): number | undefined =>
+  bytes !== undefined && bytes.length >= 4 ? viewOf(bytes).getUint32(0) : undefined;
+
 /** The text before the first null byte; empty for no bytes. */
 export function readText(bytes: Uint8Array | undefined): string {
   const end = bytes?.indexOf(0) ?? -1;

@@ -12,11 +12,13 @@ import {
   NLM_F_APPEND,
   NLM_F_CREATE,
   NLM_F_REQUEST,
+  readBe32,
   readText,
   text,
 } from "./codec.ts";
 import { unlessCode } from "./error.ts";
 import type { NftExpression } from "./nft-expressions.ts";
+import { decodeRule, type FilterRule } from "./nft-rules.ts";
 import type { NetlinkRequest, NetlinkSocket } from "./socket.ts";
 
 const NFNL_MSG_BATCH_BEGIN = 16;
@@ -25,12 +27,14 @@ const NFNL_SUBSYS_NFTABLES = 10;
 const NFPROTO_UNSPEC = 0;
 const NFPROTO_INET = 1;
 /** The families whose chains see what the machine forwards between networks. */
+const FAMILY_NUMBERS = { inet: NFPROTO_INET, ip: 2, ip6: 10 } as const;
 const FAMILY_NAMES: Readonly<Record<number, NftChain["family"]>> = { 1: "inet", 2: "ip", 10: "ip6" };
 const NFT_MSG = {
   newTable: 0,
   newChain: 3,
   getChain: 4,
   newRule: 6,
+  getRule: 7,
   deleteRule: 8,
   newSet: 9,
   newSetElement: 12,
@@ -121,8 +125,8 @@ export interface NftChain {
   readonly family: "ip" | "ip6" | "inet";
   readonly table: string;
   readonly chain: string;
-  /** Whether it sees forwarded packets, and drops those that no rule decides. */
-  readonly dropsForwarded: boolean;
+  /** What happens to forwarded packets that no rule decides; undefined if forwarded packets do not enter it by themselves. */
+  readonly forwardPolicy: "accept" | "drop" | undefined;
 }
 
 /**
@@ -135,14 +139,25 @@ export function listChains(socket: NetlinkSocket): readonly NftChain[] {
     const family = FAMILY_NAMES[payload[0] ?? NFPROTO_UNSPEC];
     if (family === undefined) return [];
     const parts = attributesByType(payload.subarray(4));
-    const dropsForwarded =
-      readBe32(attributesByType(parts.get(4)).get(1)) === HOOK.forward && readBe32(parts.get(5)) === NF_DROP;
-    return [{ family, table: readText(parts.get(1)), chain: readText(parts.get(3)), dropsForwarded }];
+    const isForward = readBe32(attributesByType(parts.get(4)).get(1)) === HOOK.forward;
+    const policy = readBe32(parts.get(5)) === NF_DROP ? "drop" : "accept";
+    const forwardPolicy = isForward ? policy : undefined;
+    return [{ family, table: readText(parts.get(1)), chain: readText(parts.get(3)), forwardPolicy }];
   });
 }
 
-const readBe32 = (bytes: Uint8Array | undefined): number | undefined =>
-  bytes === undefined ? undefined : new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(0);
+/** The rules of all chains of a table, in their order. Throws `NetlinkError` as `listChains`; none if there is no such table. */
+export function listRules(
+  socket: NetlinkSocket,
+  { family, table }: Pick<NftChain, "family" | "table">,
+): readonly (FilterRule & { readonly chain: string })[] {
+  const what = `list the rules of the nftables table ${family} ${table}`;
+  const listing = { ...request("getRule", 0, [[1, text(table)]], what), body: nfgen(FAMILY_NUMBERS[family]) };
+  return socket.dump(listing).map(({ payload }) => {
+    const parts = attributesByType(payload.subarray(4));
+    return { chain: readText(parts.get(2)), ...decodeRule(parts.get(4)) };
+  });
+}
 
 const chainName = (table: string, tableType: number, chain: string, chainType: number): readonly Attribute[] => [
   [tableType, text(table)],

@@ -17,12 +17,14 @@ import {
   setUp,
 } from "../../host/netlink/links.ts";
 import { createNetlink, NETLINK_NETFILTER, NETLINK_ROUTE } from "../../host/netlink/netlink.ts";
+import { drop, equals, jump, leave, loadMeta } from "../../host/netlink/nft-expressions.ts";
 import {
   addEntries,
   change,
   hasChain,
   listChains,
   listEntries,
+  listRules,
   newChain,
   newMap,
   newRule,
@@ -252,7 +254,7 @@ describe.skipIf(!isRoot)("netlink on this kernel", () => {
     expect(listEntries(socket, "t", "absent")).toEqual([]);
   });
 
-  test("chains are listed, and only a forward chain with the policy drop drops forwarded packets", () => {
+  test("chains are listed, and those that forwarded packets enter have a policy", () => {
     const { socket } = fixture(NETLINK_NETFILTER);
     const forward = { type: "filter", hook: "forward", priority: 0 } as const;
     change(socket, [
@@ -264,10 +266,37 @@ describe.skipIf(!isRoot)("netlink on this kernel", () => {
       newChain("t", "plain"),
     ]);
     const chains = listChains(socket);
-    expect(chains.map(({ chain }) => chain).toSorted()).toEqual(["accepting", "default", "dropping", "output", "plain"]);
-    expect(chains.filter(({ dropsForwarded }) => dropsForwarded)).toEqual([
-      { family: "inet", table: "t", chain: "dropping", dropsForwarded: true },
+    expect(chains.map(({ family, table, chain, forwardPolicy }) => [family, table, chain, forwardPolicy])).toEqual([
+      ["inet", "t", "dropping", "drop"],
+      ["inet", "t", "accepting", "accept"],
+      ["inet", "t", "default", "accept"],
+      ["inet", "t", "output", undefined],
+      ["inet", "t", "plain", undefined],
     ]);
+  });
+
+  test("the rules of a table are listed in their order, and no others", () => {
+    const { socket } = fixture(NETLINK_NETFILTER);
+    const link = [loadMeta("oifname", 1), equals(1, new TextEncoder().encode("berth0".padEnd(16, "\0")))];
+    change(socket, [
+      newTable("t"),
+      newTable("u"),
+      newChain("t", "a"),
+      newChain("t", "b"),
+      newChain("u", "a"),
+      newRule("t", "a", [...link, jump("b")]),
+      newRule("t", "a", [drop]),
+      newRule("u", "a", [leave]),
+    ]);
+    expect(listRules(socket, { family: "inet", table: "t" })).toEqual([
+      {
+        chain: "a",
+        conditions: [{ kind: "link", side: "out", name: "berth0", isPrefix: false, isNegated: false }],
+        verdict: { kind: "jump", chain: "b" },
+      },
+      { chain: "a", conditions: [], verdict: { kind: "drop" } },
+    ]);
+    expect(listRules(socket, { family: "ip", table: "t" })).toEqual([]);
   });
 
   test("the thread is back in its own namespace, after an error too", () => {

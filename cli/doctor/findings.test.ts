@@ -163,6 +163,8 @@ const withAgent = (startedAt: number, ...replaced: readonly string[]): Partial<C
   return { agent: { pid: 7, startedAt, replaced, flags: splitCommandLine(argv, flagGroups).given } };
 };
 
+const firewalld = { family: "inet", table: "firewalld", chain: "filter_FORWARD" } as const;
+
 /** A chain that drops what its rules, as `iptables -S` prints them, do not accept. */
 const firewall = (chain: Partial<ForwardChain>, rules = ""): Pick<Facts, "firewall"> => ({
   firewall: {
@@ -479,8 +481,18 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   ],
   [
     "firewall",
+    { facts: firewall({ ...firewalld, policy: "accept" }, "-A filter_FORWARD -j REJECT") },
+    "warning: the chain filter_FORWARD of the table inet firewalld drops what no rule accepts, and no rule accepts every packet from and to cni0: unless rules for some of them do, pods reach no other machine and other machines reach no pod → firewall-cmd --permanent --zone=trusted --add-interface=cni0 && firewall-cmd --permanent --new-policy=to-pods && firewall-cmd --permanent --policy=to-pods --add-ingress-zone=ANY && firewall-cmd --permanent --policy=to-pods --add-egress-zone=trusted && firewall-cmd --permanent --policy=to-pods --set-target=ACCEPT && firewall-cmd --reload",
+  ],
+  [
+    "firewall",
+    { facts: firewall(firewalld, "-A filter_FORWARD -o cni0 -j ACCEPT") },
+    "warning: the chain filter_FORWARD of the table inet firewalld drops what no rule accepts, and no rule accepts every packet from cni0: unless rules for some of them do, pods reach no other machine → firewall-cmd --permanent --zone=trusted --add-interface=cni0 && firewall-cmd --reload",
+  ],
+  [
+    "firewall",
     { facts: firewall({ family: "iptables" }) },
-    "warning: the chain FORWARD of the table iptables filter drops what no rule accepts, and no rule accepts every packet from and to cni0: unless rules for some of them do, pods reach no other machine and other machines reach no pod → iptables-legacy -I FORWARD -i cni0 -j ACCEPT && iptables-legacy -I FORWARD -o cni0 -j ACCEPT",
+    "warning: the chain FORWARD of the table filter of iptables-legacy drops what no rule accepts, and no rule accepts every packet from and to cni0: unless rules for some of them do, pods reach no other machine and other machines reach no pod → iptables-legacy -I FORWARD -i cni0 -j ACCEPT && iptables-legacy -I FORWARD -o cni0 -j ACCEPT",
   ],
   [
     "firewall",

@@ -12,17 +12,12 @@ export const judgeFirewall: Judge = (facts) => {
   const bridges = "value" in facts.cni ? facts.cni.value.bridges : [];
   if (bridges.length === 0) return [];
   return judged(facts, "firewall", { check: "firewall", subject: "the firewall's chains" }, (firewall) => {
-    const found = judgeBridges(bridges, firewall);
+    const found = bridges.flatMap((bridge) => judgeBridge(bridge, firewall));
     if (found.length > 0) return found;
     const names = joinWithAnd(bridges.map(({ name }) => name));
     return [okFinding("firewall", `no chain drops all packets that come from ${names}, or that go there`)];
   });
 };
-
-/** The warnings; none where every chain lets the packets of the bridges through. */
-export function judgeBridges(bridges: readonly PodBridge[], firewall: FirewallFacts): readonly Finding[] {
-  return bridges.flatMap((bridge) => judgeBridge(bridge, firewall));
-}
 
 function judgeBridge({ name, families }: PodBridge, { chains, unread }: FirewallFacts): readonly Finding[] {
   const concerns = (family: ForwardChain["family"]) =>
@@ -48,20 +43,22 @@ function judgeChain(chain: ForwardChain, bridge: string): readonly Finding[] {
   const sides = (["in", "out"] as const).filter((side) => dropsPackets(chain, { side, link: bridge }));
   if (sides.length === 0) return [];
   const owner = ownerOf(chain);
-  const by = owner === undefined ? "" : ` (${NAMES[owner]})`;
+  const by = owner === "docker" ? " (Docker)" : owner === "ufw" ? " (ufw)" : "";
   const directions = sides.map((side) => WORDS[side]).join(" and ");
   return [
     warningFinding(
       "firewall",
-      `the chain ${chain.chain} of the table ${chain.family} ${chain.table}${by} drops what no rule accepts, and no rule accepts every packet ${directions} ${bridge}: unless rules for some of them do, ${joinWithAnd(sides.map((side) => EFFECTS[side]))}`,
+      `the chain ${chain.chain} of the table ${tableWords(chain)}${by} drops what no rule accepts, and no rule accepts every packet ${directions} ${bridge}: unless rules for some of them do, ${joinWithAnd(sides.map((side) => EFFECTS[side]))}`,
       cureOf(chain, owner, { sides, bridge }),
     ),
   ];
 }
 
+const tableWords = ({ family, table }: ForwardChain) =>
+  family === "iptables" || family === "ip6tables" ? `${table} of ${family}-legacy` : `${family} ${table}`;
+
 /** The program that keeps the rules of a table. */
 type Owner = "docker" | "ufw" | "firewalld";
-const NAMES: Readonly<Record<Owner, string>> = { docker: "Docker", ufw: "ufw", firewalld: "firewalld" };
 
 /** Chains of Docker and ufw are in the table `filter` of iptables, beside those of the user. */
 function ownerOf({ table, rules }: ForwardChain): Owner | undefined {
@@ -80,8 +77,7 @@ interface Dropped {
 function cureOf({ family, table, chain }: ForwardChain, owner: Owner | undefined, { sides, bridge }: Dropped): string {
   const all = (command: (side: "in" | "out") => string) => sides.map(command).join(" && ");
   if (owner === "ufw") return all((side) => `ufw route allow ${side} on ${bridge}`);
-  if (owner === "firewalld")
-    return `firewall-cmd --permanent --zone=trusted --add-interface=${bridge} && firewall-cmd --reload`;
+  if (owner === "firewalld") return firewalldCure(bridge, sides.includes("out"));
   const isOfIptables = table === "filter" && chain === "FORWARD" && family !== "inet";
   if (isOfIptables) {
     const program = {
@@ -96,4 +92,17 @@ function cureOf({ family, table, chain }: ForwardChain, owner: Owner | undefined
   return all(
     (side) => `nft insert rule ${family} ${table} ${chain} ${side === "in" ? "iifname" : "oifname"} ${bridge} accept`,
   );
+}
+
+/** What comes from the zone trusted passes; what goes there needs a policy, since the other zones reject it. */
+function firewalldCure(bridge: string, needsPolicy: boolean): string {
+  const change = (options: string) => `firewall-cmd --permanent ${options}`;
+  const policy = ["--add-ingress-zone=ANY", "--add-egress-zone=trusted", "--set-target=ACCEPT"];
+  return [
+    change(`--zone=trusted --add-interface=${bridge}`),
+    ...(needsPolicy
+      ? [change("--new-policy=to-pods"), ...policy.map((rule) => change(`--policy=to-pods ${rule}`))]
+      : []),
+    "firewall-cmd --reload",
+  ].join(" && ");
 }

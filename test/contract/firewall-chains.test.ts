@@ -3,9 +3,10 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import type { Finding } from "../../cli/doctor/finding.ts";
+import type { CheckedSettings, Finding } from "../../cli/doctor/finding.ts";
 import { readFirewall } from "../../cli/doctor/firewall-facts.ts";
-import { judgeBridges } from "../../cli/doctor/firewall-findings.ts";
+import { judgeFirewall } from "../../cli/doctor/firewall-findings.ts";
+import type { MachineFacts } from "../../cli/doctor/machine-facts.ts";
 import { createExec } from "../../host/exec.ts";
 import { FilesError } from "../../host/fs/files.ts";
 import { createNetlink } from "../../host/netlink/netlink.ts";
@@ -18,8 +19,12 @@ const namespaces = createTestNamespaces();
 afterEach(() => namespaces.closeAll());
 const netlink = createNetlink();
 
-const findingsIn = async (namespace: TestNamespace): Promise<readonly Finding[]> =>
-  judgeBridges([{ name: "berth0", families: [4, 6] }], await firewallIn(namespace));
+/** The warnings. */
+async function findingsIn(namespace: TestNamespace): Promise<readonly Finding[]> {
+  const cni = { value: { bridges: [{ name: "berth0", families: [4, 6] }] } };
+  const facts = { cni, firewall: { value: await firewallIn(namespace) } } as unknown as MachineFacts;
+  return judgeFirewall(facts, {} as CheckedSettings).filter(({ state }) => state !== "ok");
+}
 
 function firewallIn(namespace: TestNamespace) {
   const exec = createExec();
@@ -62,8 +67,8 @@ describe.skipIf(!isRoot)("the chains of a firewall", () => {
     ["those of IPv6", docker("ip6tables-nft"), "FORWARD of the table ip6 filter (Docker)"],
     ["a policy alone", ["iptables-nft -P FORWARD DROP"], "FORWARD of the table ip filter"],
     ["a rule at the end", ["iptables-nft -A FORWARD -j REJECT"], "FORWARD of the table ip filter"],
-    ["iptables-legacy", docker("iptables-legacy"), "FORWARD of the table iptables filter (Docker)"],
-    ["ip6tables-legacy", ["ip6tables-legacy -P FORWARD DROP"], "FORWARD of the table ip6tables filter"],
+    ["iptables-legacy", docker("iptables-legacy"), "FORWARD of the table filter of iptables-legacy (Docker)"],
+    ["ip6tables-legacy", ["ip6tables-legacy -P FORWARD DROP"], "FORWARD of the table filter of ip6tables-legacy"],
   ])("%s: the cure ends the warning", async (_, commands, chain) => {
     const namespace = namespaces.create();
     run(namespace, commands);

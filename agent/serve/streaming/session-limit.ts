@@ -31,4 +31,4 @@ export function createSessionLimit(maxSessions: number, onEnd: () => void): Sess
 }
 
 const tooMany = (maxSessions: number) =>
-  `${maxSessions} sessions of exec, attach and port-forward run on this node, and it allows no more at once: end one, or try again later`;
+  `this node runs ${maxSessions} sessions of exec, attach, run and port-forward, and allows no more at once: end one, or try again later`;

@@ -366,7 +366,7 @@ describe("a session", () => {
     const texts = open.map(received);
     await pollUntil("both sessions", 5_000, () => texts.every((text) => text() === SWITCHED));
     const refusal =
-      "2 sessions of exec, attach and port-forward run on this node, and it allows no more at once: end one, or try again later";
+      "this node runs 2 sessions of exec, attach, run and port-forward, and allows no more at once: end one, or try again later";
     for (const target of [`POST ${EXEC}`, "POST /attach/default/web/main?output=1", "POST /portForward/default/web"])
       expect(bodyOf(await readAll(dial(fixture, target)))).toEqual([429, refusal]);
     const url = `https://127.0.0.1:${fixture.server.port}/run/default/web/main?cmd=true`;

@@ -7,7 +7,7 @@ import { ApiError } from "../api/api-error.ts";
 import type { Route } from "../api/route.ts";
 import type { FindPod } from "../streaming/running-pod.ts";
 import { defaultContainerOf } from "./default-container.ts";
-import { removeStale } from "./local-server.ts";
+import { listenForRoot } from "./root-socket.ts";
 
 export interface ExecServerOptions {
   /** The path of the socket. */
@@ -44,8 +44,7 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
       refuse(socket, { status: 500, message: messageOf(error) });
     });
   });
-  removeStale(path);
-  await listenForRoot(server, path);
+  await listenForRoot(path, () => startListening(server, path));
   return {
     stop: () =>
       new Promise((resolve) => {
@@ -56,20 +55,11 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
   };
 }
 
-/**
- * Creates the socket under a umask that lets only root open it: before a later chmod, other users could open it for a
- * moment.
- */
-function listenForRoot(server: Server, path: string): Promise<void> {
-  const umask = process.umask(0o177);
-  try {
-    return new Promise((resolve, reject) => {
-      server.once("error", (error) => reject(toFilesError(path, error)));
-      server.listen(path, resolve);
-    });
-  } finally {
-    process.umask(umask);
-  }
+function startListening(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => reject(toFilesError(path, error)));
+    server.listen(path, resolve);
+  });
 }
 
 interface Connection {

@@ -1,4 +1,3 @@
-import { unlinkSync } from "node:fs";
 import { onAbort } from "../../../host/async/abort.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { toFilesError } from "../../../host/fs/files.ts";
@@ -8,6 +7,7 @@ import type { AgentStatus } from "./agent-status.ts";
 import type { LocalLogsRequest } from "./local-logs.ts";
 import type { PodExplanation } from "./pod-explanation.ts";
 import type { PodListing } from "./pod-list.ts";
+import { listenForRoot } from "./root-socket.ts";
 import type { VolumeListing } from "./volume-list.ts";
 
 export interface LocalServerOptions {
@@ -54,17 +54,12 @@ const neverIdle = { idleTimeout: 0 };
  */
 export function serveLocal(settings: LocalServerOptions): LocalServer {
   const { path } = settings;
-  removeStale(path);
-  // With a chmod afterwards, other users could open the socket for a moment.
-  const umask = process.umask(0o177);
+  const options: ListenOptions = { ...neverIdle, unix: path, fetch: (request) => respond(request, settings) };
   try {
-    const options: ListenOptions = { ...neverIdle, unix: path, fetch: (request) => respond(request, settings) };
-    const server = Bun.serve(options);
+    const server = listenForRoot(path, () => Bun.serve(options));
     return { stop: () => server.stop(true) };
   } catch (error) {
     throw toFilesError(path, error);
-  } finally {
-    process.umask(umask);
   }
 }
 
@@ -127,16 +122,4 @@ function watchPods({ clock, pods, subscribe }: LocalServerOptions, signal: Abort
     },
     cancel: () => end(),
   });
-}
-
-/**
- * Removes the socket of a killed agent. The instance lock guarantees that no other agent uses it. Throws `FilesError`: a
- * socket that cannot be removed, as on a read-only disk, would count as in use.
- */
-export function removeStale(path: string): void {
-  try {
-    unlinkSync(path);
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw toFilesError(path, error);
-  }
 }

@@ -1,5 +1,12 @@
 import type { AttachmentKey, CacheEntry } from "./cache-entry.ts";
-import { type Attachment, addToChain, checkChain, deleteAllOfChain, deleteFromChain } from "./chain.ts";
+import {
+  type AddSignals,
+  type Attachment,
+  addToChain,
+  checkChain,
+  deleteAllOfChain,
+  deleteFromChain,
+} from "./chain.ts";
 import { type NetworkConf, parseNetworkConf } from "./conf.ts";
 import { CniError, cniCodes } from "./error.ts";
 import type { CallPlugin } from "./plugin-calls.ts";
@@ -20,21 +27,26 @@ export interface AttachmentDeps {
 
 /** ADD of one attachment, whose caller holds its lock: see `Cni`. */
 export async function addAttachment(
-  { callPlugin, cache }: AttachmentDeps,
+  deps: AttachmentDeps,
   conf: NetworkConf,
   key: AttachmentKey,
   attachment: Attachment,
-  signal: AbortSignal,
+  { signal, undoSignal }: AddSignals,
 ): Promise<Added> {
+  const { callPlugin, cache } = deps;
   const cached = await cache.read(key);
   if (cached !== undefined) return { result: earlierResult(cached, attachment, conf), isCached: true };
-  const result = await addToChain(callPlugin, conf, attachment, signal);
+  const result = await addToChain(callPlugin, conf, attachment, { signal, undoSignal });
   try {
     await cache.write({ ...key, ...attachment, config: conf.text, result: formatResult(result, conf.cniVersion) });
   } catch (error) {
     // Without the result DEL may leave something, so the attachment must not stay.
-    await deleteAllOfChain(callPlugin, conf, attachment, result, signal);
+    await deleteAllOfChain(callPlugin, conf, attachment, result, undoSignal);
     throw error;
+  }
+  if (signal.aborted && !undoSignal.aborted) {
+    await deleteAttachment(deps, key, attachment, conf, undoSignal);
+    throw signal.reason;
   }
   return { result, isCached: false };
 }

@@ -11,19 +11,25 @@ export interface Attachment extends Target {
   readonly capabilityArgs: Readonly<Record<string, unknown>>;
 }
 
+/** When `signal` aborts, what ADD has made is released as long as `undoSignal` has not aborted; both may be the same. */
+export interface AddSignals {
+  readonly signal: AbortSignal;
+  readonly undoSignal: AbortSignal;
+}
+
 /** GC and STATUS concern no attachment. */
 const NO_TARGET: Target = { containerId: "", netns: "", ifName: "", args: new Map() };
 
 /**
  * Calls ADD of each plugin with the result of the one before it; resolves with the last result. If one fails, all plugins are
- * called with DEL, so that nothing of the attachment stays, and it rejects with the failure. When the signal aborts, its owner
+ * called with DEL, so that nothing of the attachment stays, and it rejects with the failure. When `undoSignal` aborts, its owner
  * has to call DEL.
  */
 export async function addToChain(
   callPlugin: CallPlugin,
   conf: NetworkConf,
   attachment: Attachment,
-  signal: AbortSignal,
+  { signal, undoSignal }: AddSignals,
 ): Promise<CniResult> {
   let result: CniResult | undefined;
   try {
@@ -32,7 +38,7 @@ export async function addToChain(
       result = resultOf(output, plugin.type, conf);
     }
   } catch (error) {
-    if (!signal.aborted) await deleteAllOfChain(callPlugin, conf, attachment, result, signal);
+    if (!undoSignal.aborted) await deleteAllOfChain(callPlugin, conf, attachment, result, undoSignal);
     throw error;
   }
   return result ?? parseResult({}, conf.cniVersion);

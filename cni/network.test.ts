@@ -164,6 +164,38 @@ test("without room for the result the attachment does not stay", async () => {
   expect(prevOf(calls[3]!)?.ips).toBeDefined();
 });
 
+test("an ADD that is cancelled leaves what it has made to DEL, and releases it with an undoSignal", async () => {
+  for (const undoSignal of [undefined, signal]) {
+    const cancelled = new AbortController();
+    const { cni, calls } = createFixture({
+      "ADD tuning": ({ conf }) => {
+        cancelled.abort();
+        return conf["prevResult"] as object;
+      },
+    });
+    const adding = cni.add(networkOf("1.0.0"), attachment, cancelled.signal, undoSignal);
+    const undo = ["DEL tuning", "DEL portmap", "DEL bridge"];
+    if (undoSignal === undefined) expect((await adding).isCached).toBe(false);
+    else await expect(adding).rejects.toMatchObject({ name: "AbortError" });
+    expect(linesOf(calls).slice(3)).toEqual(undoSignal === undefined ? [] : undo);
+    expect(await cached()).toEqual(undoSignal === undefined ? ["pods-3f2a-eth0"] : []);
+    await cni.del("pods", attachment, networkOf("1.0.0"), signal);
+  }
+});
+
+test("an ADD that is cancelled between two plugins is released with an undoSignal", async () => {
+  const cancelled = new AbortController();
+  const { cni, calls } = createFixture({
+    "ADD portmap": () => {
+      cancelled.abort();
+      throw new CniError(100, "killed");
+    },
+  });
+  const adding = cni.add(networkOf("1.0.0"), attachment, cancelled.signal, signal);
+  await expect(adding).rejects.toMatchObject({ name: "AbortError" });
+  expect(linesOf(calls)).toEqual(["ADD bridge", "ADD portmap", "DEL tuning", "DEL portmap", "DEL bridge"]);
+});
+
 test("an attachment that exists is not made again, but not in another network namespace", async () => {
   const { cni, calls } = createFixture();
   const conf = networkOf("1.0.0");

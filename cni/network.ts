@@ -15,9 +15,11 @@ import { isAtLeast } from "./version.ts";
 export interface Cni {
   /**
    * Calls the plugins in their order, and caches the result. If one fails, what the others have made is released. An
-   * attachment that the cache has is not made again: two executors may get the same request.
+   * attachment that the cache has is not made again: two executors may get the same request. When `signal` aborts, what was made
+   * stays for a DEL of the caller, who may not be alive any more: with an `undoSignal` it is released at once, under the same
+   * lock, until that aborts, too.
    */
-  add(conf: NetworkConf, attachment: Attachment, signal: AbortSignal): Promise<Added>;
+  add(conf: NetworkConf, attachment: Attachment, signal: AbortSignal, undoSignal?: AbortSignal): Promise<Added>;
   /**
    * Calls the plugins in reverse order, with the configuration, the parameters and the result of ADD from the cache; without a
    * cache entry with those given. An attachment that does not exist, and a network namespace that is gone, are success.
@@ -45,10 +47,11 @@ export interface CniDeps extends AttachmentDeps {
 export function createCni(deps: CniDeps): Cni {
   const { callPlugin, locks } = deps;
   return {
-    async add(conf, attachment, signal) {
+    async add(conf, attachment, signal, undoSignal = signal) {
       checkParameters(attachment);
       const key = keyOf(conf.name, attachment);
-      return await locks.withAttachment(key, () => addAttachment(deps, conf, key, attachment, signal), signal);
+      const add = () => addAttachment(deps, conf, key, attachment, { signal, undoSignal });
+      return await locks.withAttachment(key, add, signal);
     },
     async del(network, attachment, conf, signal) {
       checkParameters(attachment);

@@ -49,6 +49,17 @@ test("what the runtime hands over is read in the plugin's units", () => {
   expect(found.bandwidth).toMatchObject({ ingressBytes: 1000, ingressBurstBytes: 10 });
 });
 
+test("what containerd hands over has Go's names", () => {
+  const found = readNetworkConf(
+    withRuntime({
+      portMappings: [{ HostPort: 8080, ContainerPort: 80, Protocol: "tcp", HostIP: "" }],
+      bandwidth: { IngressRate: 8000, IngressBurst: 80, EgressRate: 0, EgressBurst: 0 },
+    }),
+  );
+  expect(found.hostPorts).toEqual([{ hostPort: 8080, containerPort: 80, protocol: "tcp", hostIP: "" }]);
+  expect(found.bandwidth).toMatchObject({ ingressBytes: 1000, ingressBurstBytes: 10 });
+});
+
 describe("a wrong configuration is refused with the code 7, and a text that says what is expected", () => {
   test.each<[string, Record<string, unknown>, string]>([
     ["a name that leads out of the folder", { ...conf, name: "../pods" }, 'name is "../pods"; letters, digits'],

@@ -50,6 +50,11 @@ const MAX_MTU = 65535;
 type Fields = Readonly<Record<string, unknown>>;
 
 const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value !== null ? { ...value } : {});
+/** containerd writes `HostPort` and `IngressRate`, since Go reads names in any case. */
+const fieldsOfGo = (value: unknown): Fields =>
+  Object.fromEntries(
+    Object.entries(fieldsOf(value)).map(([name, field]) => [`${name.charAt(0).toLowerCase()}${name.slice(1)}`, field]),
+  );
 const invalid = (reason: string) =>
   new CniError(cniCodes.invalidNetworkConf, `the configuration is invalid: ${reason}`);
 
@@ -151,7 +156,7 @@ function readHostPorts(value: unknown): readonly HostPort[] {
   if (!Array.isArray(value))
     throw invalid(`runtimeConfig.portMappings is ${JSON.stringify(value)}; a list is expected`);
   return value
-    .map((entry: unknown, index) => readHostPort(fieldsOf(entry), `runtimeConfig.portMappings[${index}]`))
+    .map((entry: unknown, index) => readHostPort(fieldsOfGo(entry), `runtimeConfig.portMappings[${index}]`))
     .filter(({ hostPort }) => hostPort !== 0);
 }
 
@@ -176,7 +181,7 @@ const BITS_PER_BYTE = 8;
 
 /** The capability counts in bits, as the annotations of pods do. */
 function readBandwidth(value: unknown): Bandwidth {
-  const fields = fieldsOf(value);
+  const fields = fieldsOfGo(value);
   const bytes = (name: string) => {
     const bits = fields[name] ?? 0;
     if (typeof bits !== "number" || !Number.isFinite(bits) || bits < 0)

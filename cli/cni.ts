@@ -1,18 +1,10 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
-import { createAttachmentLocks } from "../cni/attachment-locks.ts";
-import { BUILTIN_TYPE, createBuiltinNetwork } from "../cni/builtin/plugin.ts";
 import { CniError, describeCniError } from "../cni/error.ts";
-import { createCni } from "../cni/network.ts";
-import { createPluginBinaries } from "../cni/plugin-binaries.ts";
-import type { InProcessPlugin } from "../cni/plugin-call.ts";
-import { createPluginCalls, type PluginCallRecord } from "../cni/plugin-calls.ts";
-import { createResultCache } from "../cni/result-cache.ts";
-import { createClock } from "../host/clock.ts";
-import { createExec } from "../host/exec.ts";
-import { createFiles, FilesError } from "../host/fs/files.ts";
-import { createNetlink } from "../host/netlink/netlink.ts";
+import type { PluginCallRecord } from "../cni/plugin-calls.ts";
+import { FilesError } from "../host/fs/files.ts";
 import { isNamespaceMount } from "../host/network-namespace.ts";
 import { EXIT_CODES } from "../host/signals.ts";
+import { createLocalExecutor } from "./cni/local-executor.ts";
 import { type CniSettings, readSettings } from "./cni/settings.ts";
 import { type CniVerbDeps, runVerb } from "./cni/verbs.ts";
 import { type Command, helpFlag, outputFlag, readFlags } from "./command.ts";
@@ -70,12 +62,6 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
     "Exit code 0: done, or all is well. 1: a plugin has failed, or something stands in its way. 2: wrong arguments.\n",
 };
 
-/** `PATH` and the rest are the plugins' environment, too; a call may take as long as a DHCP server takes to answer. */
-const PLUGIN_TIMEOUT_MS = 120_000;
-
-/** The record of the built-in network. Nothing of it outlives a boot. */
-const BUILTIN_FOLDER = "/run/berth/network";
-
 /** `berth cni`. Returns 2 for wrong arguments, 1 for a failure, 130 if it was interrupted. */
 export async function runCni(args: readonly string[]): Promise<number> {
   const { positionals, flags, afterDashes = [] } = splitPositionals(args, command.flags);
@@ -104,27 +90,12 @@ export async function runCni(args: readonly string[]): Promise<number> {
   }
 }
 
-function createDeps({ binDirs, cacheDir }: CniSettings, signal: AbortSignal): CniVerbDeps {
-  const clock = createClock();
-  const files = createFiles("/");
-  const cacheFiles = createFiles(cacheDir);
+function createDeps(settings: CniSettings, signal: AbortSignal): CniVerbDeps {
   const calls: PluginCallRecord[] = [];
-  const env = Object.fromEntries(
-    Object.entries(process.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
-  );
-  const binaries = createPluginBinaries({ exec: createExec(), files, binDirs, env, timeoutMs: PLUGIN_TIMEOUT_MS });
-  const cache = createResultCache({
-    files: cacheFiles,
-    onUnreadable: ({ asideName, reason }) =>
-      process.stderr.write(`berth cni: a cache file is unreadable and was set aside as ${asideName}: ${reason}\n`),
-  });
-  const builtin = createBuiltinNetwork({ netlink: createNetlink(), folder: BUILTIN_FOLDER });
-  const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map([[BUILTIN_TYPE, builtin]]);
-  const callPlugin = createPluginCalls({ binaries, inProcess, clock, onCall: (call) => void calls.push(call) });
-  const locks = createAttachmentLocks({ files: cacheFiles, clock, description: `berth cni, pid ${process.pid}` });
-  const cni = createCni({ callPlugin, cache, locks });
+  const { files, executor } = createLocalExecutor(settings, "berth cni");
+  const cni = executor.createCni((call) => void calls.push(call));
   const columns = columnsOf(process.stdout);
-  return { cni, cache, binaries, inProcess, files, isNamespace: isNamespaceMount, calls, signal, columns };
+  return { ...executor, cni, files, isNamespace: isNamespaceMount, calls, signal, columns };
 }
 
 function refuse(message: string, code: number): number {

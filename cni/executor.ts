@@ -1,0 +1,64 @@
+import type { Clock } from "../host/clock.ts";
+import type { Exec } from "../host/exec.ts";
+import type { Files } from "../host/fs/files.ts";
+import type { Netlink } from "../host/netlink/netlink.ts";
+import { createAttachmentLocks } from "./attachment-locks.ts";
+import { BUILTIN_TYPE, createBuiltinNetwork } from "./builtin/plugin.ts";
+import { type Cni, createCni } from "./network.ts";
+import { createPluginBinaries, type PluginBinaries } from "./plugin-binaries.ts";
+import type { InProcessPlugin } from "./plugin-call.ts";
+import { createPluginCalls, type PluginCallRecord } from "./plugin-calls.ts";
+import { createResultCache, type ResultCache, type UnreadableEntry } from "./result-cache.ts";
+
+export interface ExecutorOptions {
+  readonly exec: Exec;
+  /** Rooted at `/`. */
+  readonly files: Pick<Files, "stat">;
+  /** Rooted at the folder of cached results, where the locks are, too. */
+  readonly cacheFiles: Files;
+  readonly netlink: Netlink;
+  readonly clock: Clock;
+  /** The folders of the plugins' binaries, the first one first. */
+  readonly binDirs: readonly string[];
+  /** The environment of this process, which is also that of the plugins: many run iptables and need its PATH. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** What a waiting process shows of this one. */
+  readonly description: string;
+  readonly onUnreadable: (entry: UnreadableEntry) => void;
+}
+
+/** What executes the networks of this machine: binaries, the built-in network, the cache, and locks across processes. */
+export interface Executor {
+  readonly cache: ResultCache;
+  readonly binaries: PluginBinaries;
+  /** The plugins of this process by their `type`. */
+  readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
+  /** Executes networks, and calls `onCall` after each call of a plugin. */
+  createCni(onCall: (record: PluginCallRecord) => void): Cni;
+}
+
+/** A plugin may take as long as a DHCP server takes to answer. */
+const PLUGIN_TIMEOUT_MS = 120_000;
+
+/** The record of the built-in network. Nothing of it outlives a boot. */
+const BUILTIN_FOLDER = "/run/berth/network";
+
+/** Creates an executor. Any number of processes may have one on the same folders: an attachment has one executor at a time. */
+export function createExecutor(options: ExecutorOptions): Executor {
+  const { exec, files, cacheFiles, netlink, clock, binDirs, description, onUnreadable } = options;
+  const env = Object.fromEntries(
+    Object.entries(options.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
+  );
+  const binaries = createPluginBinaries({ exec, files, binDirs, env, timeoutMs: PLUGIN_TIMEOUT_MS });
+  const cache = createResultCache({ files: cacheFiles, onUnreadable });
+  const builtin = createBuiltinNetwork({ netlink, folder: BUILTIN_FOLDER });
+  const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map([[BUILTIN_TYPE, builtin]]);
+  const locks = createAttachmentLocks({ files: cacheFiles, clock, description });
+  return {
+    cache,
+    binaries,
+    inProcess,
+    createCni: (onCall) =>
+      createCni({ callPlugin: createPluginCalls({ binaries, inProcess, clock, onCall }), cache, locks }),
+  };
+}

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { arbitraryJson } from "../test/fakes/arbitrary-json.ts";
 import { decodeCacheEntry } from "./cache-entry.ts";
 import { parseNetworkConf } from "./conf.ts";
+import { decodeDelegateCall, encodeDelegateCall } from "./delegate/delegate-call.ts";
 import { CniError } from "./error.ts";
 import { readPluginOutput } from "./plugin-output.ts";
 import { formatResult, parseResult } from "./result.ts";
@@ -110,6 +111,33 @@ test(
     fc.assert(
       fc.property(text, fc.constantFrom("/c/a.conflist", "/c/a.conf", "the cache"), (content, where) => {
         orCniError(() => parseNetworkConf(content, where));
+      }),
+      { numRuns },
+    );
+  },
+  longMs,
+);
+
+test(
+  "any request is a call of the delegate that is read again as it was written, or a CniError says why not",
+  () => {
+    const fields = fc.record({
+      verb: fc.constantFrom("ADD", "DEL", "CHECK", "GC"),
+      containerId: fc.constantFrom("3f2a", "", "../x"),
+      netns: fc.constantFrom("/n", "", "n"),
+      ifName: fc.oneof(fc.constant("eth0"), fc.string()),
+      args: fc.array(fc.oneof(fc.tuple(fc.constantFrom("A", "B"), fc.string()), arbitraryJson)),
+      capabilityArgs: fc.oneof(anyFields, arbitraryJson),
+    });
+    const text = fc.oneof(
+      fields.map((value) => JSON.stringify(value)),
+      arbitraryJson.map((value) => JSON.stringify(value)),
+      fc.string(),
+    );
+    fc.assert(
+      fc.property(text, (request) => {
+        const call = orCniError(() => decodeDelegateCall(request));
+        if (call !== undefined) expect(decodeDelegateCall(encodeDelegateCall(call))).toEqual(call);
       }),
       { numRuns },
     );

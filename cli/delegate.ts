@@ -1,0 +1,28 @@
+import { askAgent } from "../cni/delegate/ask-agent.ts";
+import type { DelegateCall } from "../cni/delegate/delegate-call.ts";
+import type { DelegateConf } from "../cni/delegate/delegate-conf.ts";
+import type { CallOutput } from "../cni/delegate/execute-call.ts";
+import { runDelegate } from "../cni/delegate/run-delegate.ts";
+import { createClock } from "../host/clock.ts";
+
+/**
+ * This program as the CNI plugin `berth-cni`, which a container runtime starts for each call. The parameters are in the
+ * environment. Prints what the specification says and returns the exit code. It loads the executor only when the agent is away.
+ */
+export async function runCniDelegate(): Promise<number> {
+  const { env } = process;
+  const readStdin = () => Bun.stdin.text();
+  const { stdout, exitCode } = await runDelegate({ env, readStdin, clock: createClock(), askAgent, execute });
+  await Bun.write(Bun.stdout, stdout);
+  return exitCode;
+}
+
+async function execute(conf: DelegateConf, call: DelegateCall, signal: AbortSignal): Promise<CallOutput> {
+  const [{ executeCall }, { createLocalExecutor }] = await Promise.all([
+    import("../cni/delegate/execute-call.ts"),
+    import("./cni/local-executor.ts"),
+  ]);
+  const { files, executor } = createLocalExecutor(conf, "berth-cni");
+  const deps = { cni: executor.createCni(() => {}), cache: executor.cache, files, confDir: conf.confDir };
+  return await executeCall(deps, call, signal);
+}

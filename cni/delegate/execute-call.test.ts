@@ -1,0 +1,99 @@
+import { expect, test } from "bun:test";
+import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
+import type { Attachment } from "../chain.ts";
+import type { Cni } from "../network.ts";
+import type { DelegateVerb } from "./delegate-call.ts";
+import { executeCall } from "./execute-call.ts";
+
+const attachment: Attachment = {
+  containerId: "3f2a",
+  netns: "/run/netns/blue",
+  ifName: "eth0",
+  args: new Map(),
+  capabilityArgs: {},
+};
+const listOf = (name: string, type = "bridge") => JSON.stringify({ cniVersion: "1.1.0", name, plugins: [{ type }] });
+const entryOf = (network: string): CacheEntry => ({
+  ...{ network, ...attachment, result: {} },
+  config: listOf(network),
+});
+const result = {
+  interfaces: [{ name: "eth0", sandbox: "/run/netns/blue" }],
+  ips: [{ address: "10.1.0.5/16", interface: 0 }],
+  routes: [],
+  dns: {},
+};
+
+/** Executes a verb with one file in the folder, and these entries in the cache. Returns what was called of the chain. */
+async function run(verb: DelegateVerb, list: string | undefined, entries: readonly CacheEntry[] = []) {
+  const calls: string[] = [];
+  const cni = {
+    add: async ({ name }) => {
+      calls.push(`ADD ${name}`);
+      return { result, isCached: false };
+    },
+    del: async (network, _attachment, conf) => void calls.push(`DEL ${network} with ${conf?.name ?? "the cache"}`),
+    check: async ({ name }) => {
+      calls.push(`CHECK ${name}`);
+      return "checked";
+    },
+  } as Pick<Cni, "add" | "del" | "check"> as Cni;
+  const files = {
+    list: async (path: string) =>
+      path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" as const }] : undefined,
+    read: async () => list ?? "",
+  };
+  const cache = {
+    read: async (key: Parameters<typeof cacheFileName>[0]) =>
+      entries.find((entry) => cacheFileName(entry) === cacheFileName(key)),
+    list: async () => ({ entries, unreadable: [] }),
+  };
+  const { signal } = new AbortController();
+  const output = await executeCall({ cni, cache, files, confDir: "/c" }, { verb, attachment }, signal);
+  return { calls, output };
+}
+
+test("ADD takes the network of the folder, and answers in the delegate's version", async () => {
+  expect(await run("ADD", listOf("pods"))).toEqual({
+    calls: ["ADD pods"],
+    output: { cniVersion: "1.0.0", interfaces: result.interfaces, ips: result.ips },
+  });
+});
+
+test("a network that contains the delegate is refused", async () => {
+  await expect(run("ADD", listOf("loop", "berth-cni"))).rejects.toMatchObject({
+    code: 7,
+    message: expect.stringContaining("/c: the network loop contains berth-cni, which would call itself without end"),
+  });
+});
+
+test("ADD without a network says which folder has none", async () => {
+  await expect(run("ADD", undefined)).rejects.toMatchObject({
+    code: 7,
+    message: expect.stringContaining("/c has no network configuration"),
+  });
+});
+
+const dels: readonly (readonly [string, string | undefined, readonly string[], readonly string[]])[] = [
+  ["deletes from the network of the folder", listOf("pods"), ["pods"], ["DEL pods with pods"]],
+  ["tries the network of the folder without an entry in the cache", listOf("pods"), [], ["DEL pods with pods"]],
+  [
+    "deletes from the network of ADD when the folder has another one",
+    listOf("new"),
+    ["old"],
+    ["DEL old with the cache"],
+  ],
+  ["deletes from the network of ADD when the folder is empty", undefined, ["old"], ["DEL old with the cache"]],
+  ["deletes from the network of ADD when the file is broken", "{", ["old"], ["DEL old with the cache"]],
+  ["deletes nothing where neither a network nor an attachment exists", undefined, [], []],
+  ["leaves the runtime's own entry alone", undefined, ["berth-delegate"], []],
+  ["never calls the delegate", listOf("loop", "berth-cni"), [], []],
+];
+for (const [name, list, cached, calls] of dels)
+  test(`DEL ${name}`, async () =>
+    expect(await run("DEL", list, cached.map(entryOf))).toEqual({ calls: [...calls], output: undefined }));
+
+test("CHECK takes the configuration of ADD, and fails with code 3 without one", async () => {
+  expect((await run("CHECK", listOf("new"), [entryOf("old")])).calls).toEqual(["CHECK old"]);
+  await expect(run("CHECK", listOf("pods"))).rejects.toMatchObject({ code: 3 });
+});

@@ -1,0 +1,91 @@
+import type { Files } from "../../host/fs/files.ts";
+import type { CacheEntry } from "../cache-entry.ts";
+import type { Attachment } from "../chain.ts";
+import { type NetworkConf, parseNetworkConf } from "../conf.ts";
+import { loadNetwork } from "../conf-dir.ts";
+import { CniError, cniCodes } from "../error.ts";
+import type { Cni } from "../network.ts";
+import { formatResult } from "../result.ts";
+import type { ResultCache } from "../result-cache.ts";
+import type { DelegateCall } from "./delegate-call.ts";
+import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE, DELEGATE_VERSION } from "./delegate-conf.ts";
+
+export interface ExecuteCallDeps {
+  readonly cni: Cni;
+  readonly cache: Pick<ResultCache, "read" | "list">;
+  /** Rooted at `/`. */
+  readonly files: Pick<Files, "list" | "read">;
+  /** The folder with the network that is executed. */
+  readonly confDir: string;
+}
+
+/** A call's result as JSON of the delegate's version; undefined for a verb that has none. */
+export type CallOutput = Readonly<Record<string, unknown>> | undefined;
+
+/**
+ * Executes a call of the delegate, in the agent or in the delegate's own process. ADD takes the first network of the folder, as
+ * runtimes do. CHECK and DEL take the network of the attachment from the cache, since the folder may have another one by now.
+ * Rejects as `Cni`; `undoSignal` is that of its `add`.
+ */
+export async function executeCall(
+  deps: ExecuteCallDeps,
+  call: DelegateCall,
+  signal: AbortSignal,
+  undoSignal?: AbortSignal,
+): Promise<CallOutput> {
+  const { cni, files, confDir } = deps;
+  const { attachment } = call;
+  switch (call.verb) {
+    case "ADD": {
+      const { result } = await cni.add(await loadChain(files, confDir), attachment, signal, undoSignal);
+      return formatResult(result, DELEGATE_VERSION);
+    }
+    case "CHECK": {
+      const entry = await findEntry(deps, undefined, attachment);
+      if (entry === undefined)
+        throw new CniError(cniCodes.unknownContainer, `the cache has no result of ADD for ${attachment.containerId}`);
+      await cni.check(parseNetworkConf(entry.config, "the cached configuration"), attachment, signal);
+      return undefined;
+    }
+    case "DEL": {
+      const conf = await chainIfUsable(files, confDir);
+      const network = (await findEntry(deps, conf, attachment))?.network ?? conf?.name;
+      // Neither a network nor an attachment: no ADD has made anything that this call could delete.
+      if (network !== undefined) await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
+      return undefined;
+    }
+  }
+}
+
+/** Throws `CniError` with code 7 if there is no network, or it contains the delegate. */
+async function loadChain(files: ExecuteCallDeps["files"], confDir: string): Promise<NetworkConf> {
+  const conf = await loadNetwork(files, confDir);
+  if (!containsDelegate(conf)) return conf;
+  const message = `${confDir}: the network ${conf.name} contains ${DELEGATE_TYPE}, which would call itself without end; the list of berth cni install belongs into another folder`;
+  throw new CniError(cniCodes.invalidNetworkConf, message);
+}
+
+/** The network that new attachments get. A folder without one, or with a broken file, must not keep DEL from its end. */
+async function chainIfUsable(files: ExecuteCallDeps["files"], confDir: string): Promise<NetworkConf | undefined> {
+  try {
+    return await loadChain(files, confDir);
+  } catch (error) {
+    if (error instanceof CniError) return undefined;
+    throw error;
+  }
+}
+
+/** The attachment's entry in the cache. Mostly it is of the network `likely`; only without such an entry all are read. */
+async function findEntry(
+  { cache }: ExecuteCallDeps,
+  likely: NetworkConf | undefined,
+  { containerId, ifName }: Attachment,
+): Promise<CacheEntry | undefined> {
+  const found = likely && (await cache.read({ network: likely.name, containerId, ifName }));
+  if (found !== undefined) return found;
+  const { entries } = await cache.list();
+  // The runtime's own entry, of the delegate's network, is beside that of the chain.
+  return entries.find(
+    (entry) => entry.network !== DELEGATE_NETWORK && entry.containerId === containerId && entry.ifName === ifName,
+  );
+}

@@ -27,7 +27,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   "agent/observed": ["proto", "host", "cri", "cgroups", "probe-net", "agent/decide"],
   "agent/act": ["proto", "host", "cri", "cgroups", "probe-net", "agent/decide", "agent/translate"],
   "agent/report": ["proto", "host", "kube", "agent/decide"],
-  "agent/serve": ["proto", "host", "cri", "cgroups", "kube", "agent/decide"],
+  "agent/serve": ["proto", "host", "cri", "cni", "cgroups", "kube", "agent/decide"],
   "agent/loop": ["proto", "host", "agent/decide"],
   "agent/wiring": ["*"],
   "agent/main.ts": ["*"],

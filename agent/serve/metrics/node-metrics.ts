@@ -1,8 +1,19 @@
 import { defaultBuckets } from "./buckets.ts";
 import type { MetricDefinitions } from "./metric-store.ts";
 
-/** Metrics of the node, the container runtime, volumes and this process, and of the requests to the API server. As the kubelet declares them. */
+/** Metrics of the node, the container runtime, volumes and this process, and of the requests to the API server. As the kubelet declares them, and two of Berth. */
 export const nodeMetrics = {
+  berth_cni_plugin_duration_seconds: {
+    type: "histogram",
+    help: "Duration in seconds of calls of network plugins that the agent has executed, by the type of the plugin and the verb.",
+    labels: ["plugin", "verb"],
+    buckets: [0.001, 0.0025, ...defaultBuckets],
+  },
+  berth_cni_plugin_errors_total: {
+    type: "counter",
+    help: "Number of calls of network plugins that have failed.",
+    labels: ["plugin", "verb"],
+  },
   kubelet_certificate_manager_client_expiration_renew_errors: {
     type: "counter",
     help: "[ALPHA] Counter of certificate renewal errors.",

@@ -87,6 +87,7 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly protectKernelDefaults: boolean;
   /** `--set-kernel-tunables`: whether the agent sets them, unless it refuses such a kernel. */
   readonly setsKernelTunables: boolean;
+  readonly network: NetworkConfig;
   /** Undefined when unset: then true under cgroup v1, which has no group kill, and false under v2. */
   readonly singleProcessOOMKill: boolean | undefined;
   /** How many user and group ids a pod with its own user namespace gets. */
@@ -117,6 +118,20 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly events: RequestRate | undefined;
 
   readonly node: NodeConfig & { readonly registerNode: boolean };
+}
+
+export const networkOwners = ["auto", "agent", "runtime"] as const;
+/** Who executes the plugins of CNI. `auto`: the agent if its delegate is installed, else the container runtime. */
+export type NetworkOwner = (typeof networkOwners)[number];
+
+/** Where `berth cni install` puts the delegate's list, and the agent looks for it, unless flags say otherwise. */
+export const DELEGATE_DIR = "/etc/berth/cni/net.d";
+
+export interface NetworkConfig {
+  /** `--network-owner` */
+  readonly owner: NetworkOwner;
+  /** `--network-delegate-dir`: the folder in which `berth cni install` has put the delegate's list. */
+  readonly delegateDir: string;
 }
 
 /** Where traces are sent, and how many. */

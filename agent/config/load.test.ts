@@ -577,6 +577,18 @@ test("the kernel's settings are set by default, and left by --set-kernel-tunable
   expect(await Promise.all(read)).toEqual([true, false]);
 });
 
+test("the owner of the network is found by the installed delegate, unless --network-owner names it", async () => {
+  const read = async (...argv: readonly string[]) => (await load(argv)).config.network;
+  expect(await read()).toEqual({ owner: "auto", delegateDir: "/etc/berth/cni/net.d" });
+  expect(await read("--network-owner=agent", "--network-delegate-dir=d")).toEqual({
+    owner: "agent",
+    delegateDir: "/work/d",
+  });
+  expect(await problemsOf(["--network-owner=kubelet"])).toEqual([
+    '--network-owner: found "kubelet", must be one of "auto", "agent", "runtime"',
+  ]);
+});
+
 describe("the cluster source", () => {
   const rows: readonly (readonly [string, readonly string[], Config["clusterConfigSource"]])[] = [
     ["is undefined by default", [], undefined],

@@ -3,7 +3,7 @@ import type { MemoryQoS } from "../../proto/cgroup/memory-qos.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { parseQuantity, toScaled } from "../../proto/kubernetes/values/quantity.ts";
 import type { Json } from "../../proto/yaml/value-node.ts";
-import type { ApiConfig, ClusterConfigSource, Config, RequestRate } from "./config.ts";
+import { type ApiConfig, type ClusterConfigSource, type Config, networkOwners, type RequestRate } from "./config.ts";
 import { validDurationMs } from "./fields/duration.ts";
 import type { Flag } from "./flags/flag.ts";
 import type { FlagOverrides } from "./flags/flag-overrides.ts";
@@ -32,6 +32,8 @@ export interface FlagOnlySettings {
   readonly earlyProbes: boolean;
   readonly keepsReferencedObjects: boolean;
   readonly setsKernelTunables: boolean;
+  readonly networkOwner: string;
+  readonly networkDelegateDir: string;
 }
 
 /**
@@ -70,7 +72,7 @@ export function resolveConfig(
     maxContainerRestartPeriodMs: validDurationMs(
       kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD,
     ),
-    ...{ earlyProbes, keepsReferencedObjects, setsKernelTunables },
+    ...{ earlyProbes, keepsReferencedObjects, setsKernelTunables, network: networkOf(flags, absolute) },
     certificateGates: {
       clusterTrustBundleProjection: gates.ClusterTrustBundleProjection,
       podCertificateRequest: gates.PodCertificateRequest,
@@ -107,6 +109,15 @@ export function resolveConfig(
     ...ratesOf(kubelet),
     node: { ...resolveNode(kubelet, flags, gates), declaredFeatures: declaredGates.filter((name) => gates[name]) },
   };
+}
+
+/** The flag's own check has refused any other owner. */
+function networkOf(
+  { networkOwner, networkDelegateDir }: FlagOnlySettings,
+  absolute: (path: string) => string,
+): Config["network"] {
+  const owner = networkOwners.find((each) => each === networkOwner) ?? "auto";
+  return { owner, delegateDir: absolute(networkDelegateDir) };
 }
 
 function imageVerificationOf({
@@ -296,6 +307,8 @@ export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySett
     earlyProbes: text("early-probes") === "true",
     keepsReferencedObjects: text("keep-referenced-objects") === "true",
     setsKernelTunables: text("set-kernel-tunables") === "true",
+    networkOwner: text("network-owner"),
+    networkDelegateDir: text("network-delegate-dir"),
   };
 }
 

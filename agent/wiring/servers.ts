@@ -24,6 +24,7 @@ import { createPodLookup } from "./api/pod-lookup.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
 import { createAgentLogs } from "./container-logs.ts";
 import { serveLocalExec } from "./local-exec.ts";
+import { serveNetworkIfOwned } from "./network-owner.ts";
 import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 
 export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "clientCertificate" | "volumes"> &
@@ -57,6 +58,8 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
       serveLocalCommands({ root, clock, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
     );
     started.push(await serveLocalExec({ ...adapters, knownPods }, agent));
+    const network = await serveNetworkIfOwned(config, { ...adapters, env: process.env });
+    if (network !== undefined) started.push(network);
     return { stop };
   } catch (error) {
     await stop();

@@ -1,3 +1,4 @@
+import { DELEGATE_DIR, networkOwners } from "../config.ts";
 import type { FieldPath } from "../kubelet-config/field.ts";
 import type { Flag, FlagGroup, FlagType } from "./flag.ts";
 
@@ -50,7 +51,7 @@ const deadContainers = "the newest dead instance of each container is kept";
 
 /**
  * Every flag of the kubelet 1.36 in the groups of the help, and Berth's own: `--in-cluster`, `--early-probes`,
- * `--keep-referenced-objects` and `--set-kernel-tunables`.
+ * `--keep-referenced-objects`, `--set-kernel-tunables`, `--network-owner` and `--network-delegate-dir`.
  */
 export const flagGroups: readonly FlagGroup[] = [
   {
@@ -248,6 +249,18 @@ export const flagGroups: readonly FlagGroup[] = [
         "bool",
         "set the kernel's settings as Kubernetes expects them; false leaves them as they are (no kubelet flag)",
         { default: "true" },
+      ),
+      standaloneFlag(
+        "network-owner",
+        "string",
+        "who executes the plugins of CNI; auto: the agent if its delegate is installed (no kubelet flag)",
+        { default: "auto", allowed: networkOwners },
+      ),
+      standaloneFlag(
+        "network-delegate-dir",
+        "string",
+        "the conf_dir of the container runtime, in which berth cni install has put the delegate (no kubelet flag)",
+        { default: DELEGATE_DIR, must: "not empty" },
       ),
       fieldFlag("failSwapOn", "fail-swap-on", "bool"),
       fieldFlag("failCgroupV1", "fail-cgroupv1", "bool", { deprecated: false }),

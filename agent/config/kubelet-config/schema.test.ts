@@ -75,8 +75,15 @@ test("the feature gate table equals the kubelet's", async () => {
   expect(lines.join("")).toBe(await Bun.file(join(golden, "kubelet-feature-gates.txt")).text());
 });
 
-test("the flag table equals the kubelet's, plus the four of Berth", async () => {
-  const own = ["in-cluster", "early-probes", "keep-referenced-objects", "set-kernel-tunables"];
+test("the flag table equals the kubelet's, plus the six of Berth", async () => {
+  const own = [
+    "in-cluster",
+    "early-probes",
+    "keep-referenced-objects",
+    "set-kernel-tunables",
+    "network-owner",
+    "network-delegate-dir",
+  ];
   // The kubelet's help derives this type name from the back-quoted word of the flag's description.
   const shown = (name: string, type: string) => (name === "seccomp-default" ? "RuntimeDefault" : type);
   const lines = flagGroups

@@ -1,0 +1,64 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { createClock } from "../../host/clock.ts";
+import { createExec } from "../../host/exec.ts";
+import { createFiles } from "../../host/fs/files.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import type { NetworkOwner } from "../config/config.ts";
+import { createKubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
+import { serveNetworkIfOwned } from "./network-owner.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-owner-"));
+  for (const name of ["delegate.d", "root"]) await mkdir(join(folder, name));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const own = () => join(folder, "root/cni.sock");
+const listWith = (socket: string) =>
+  formatDelegateList({ socket, confDir: "/c", binDirs: ["/b"], cacheDir: join(folder, "cache"), timeoutMs: 1_000 });
+
+/** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
+async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {
+  const delegateDir = join(folder, "delegate.d");
+  if (list !== undefined) await writeFile(join(delegateDir, "10-berth.conflist"), list);
+  const adapters = {
+    ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
+    ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics: createKubeletMetrics() },
+  };
+  const server = await serveNetworkIfOwned({ network: { owner, delegateDir } }, adapters);
+  if (server === undefined) return false;
+  expect((await stat(own())).isSocket()).toBe(true);
+  await server.stop();
+  return true;
+}
+
+test("the delegate is served if its list names the socket of this agent, unless the runtime owns the network", async () => {
+  const served = [await serves("auto"), await serves("auto", listWith("/other/cni.sock"))];
+  for (const owner of ["auto", "agent", "runtime"] as const) served.push(await serves(owner, listWith(own())));
+  expect(served).toEqual([false, false, true, true, false]);
+});
+
+test("an owner that cannot serve is no start, with what would cure it", async () => {
+  const install = `berth cni install --conf-dir ${folder}/delegate.d installs it; or set --network-owner=runtime`;
+  const rows: readonly (readonly [NetworkOwner, string | undefined, string])[] = [
+    ["agent", undefined, `--network-owner=agent: ${folder}/delegate.d has no list with berth-cni: ${install}`],
+    [
+      "agent",
+      listWith("/other/cni.sock"),
+      `--network-owner=agent: ${folder}/delegate.d has the socket /other/cni.sock, not ${own()}: ${install}`,
+    ],
+    ["auto", "{", `cannot read the delegate: ${folder}/delegate.d/10-berth.conflist is not JSON: Expected '}'`],
+    [
+      "auto",
+      listWith("cni.sock"),
+      'cannot read the delegate: the network berth-delegate: socket: found "cni.sock", must be an absolute path; berth cni install writes the list',
+    ],
+  ];
+  for (const [owner, list, message] of rows)
+    await expect(serves(owner, list)).rejects.toMatchObject({ name: "StartError", message });
+});

@@ -1,0 +1,107 @@
+import { readConfDir } from "../../cni/conf-dir.ts";
+import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
+import { CniError } from "../../cni/error.ts";
+import type { Executor } from "../../cni/executor.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Exec } from "../../host/exec.ts";
+import { createFiles, type Files } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log/log.ts";
+import type { Config } from "../config/config.ts";
+import { NETWORK_SOCKET } from "../config/local-socket.ts";
+import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-error.ts";
+import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
+import { createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
+import { type NetworkServer, serveNetwork } from "../serve/network/network-server.ts";
+
+export interface NetworkAdapters {
+  readonly exec: Exec;
+  /** Rooted at `/`. */
+  readonly hostFiles: Files;
+  /** Rooted at the root directory. */
+  readonly root: Pick<Files, "path">;
+  /** The environment of the plugins. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Pick<KubeletMetrics, "kubelet">;
+}
+
+/**
+ * Serves the delegate of the container runtime if the agent owns the network: with the owner `agent`, and with `auto` if the
+ * installed delegate names this agent's socket. The list has the folders, so that the delegate executes the same network when the
+ * agent is away. Throws `StartError`.
+ */
+export async function serveNetworkIfOwned(
+  { network: { owner, delegateDir } }: Pick<Config, "network">,
+  adapters: NetworkAdapters,
+): Promise<NetworkServer | undefined> {
+  if (owner === "runtime") return undefined;
+  const { hostFiles, root } = adapters;
+  const socket = root.path(NETWORK_SOCKET);
+  const remedy = `berth cni install --conf-dir ${delegateDir} installs it; or set --network-owner=runtime`;
+  const delegate = await readDelegate(hostFiles, delegateDir).catch(toNetworkError(remedy));
+  if (delegate?.socket === socket) return await serveDelegate(delegate, adapters);
+  // Another agent of this machine may own the installed delegate.
+  if (owner === "auto") return undefined;
+  const found =
+    delegate === undefined ? "has no list with berth-cni" : `has the socket ${delegate.socket}, not ${socket}`;
+  throw new StartError(`--network-owner=agent: ${delegateDir} ${found}: ${remedy}`);
+}
+
+async function readDelegate(files: Files, folder: string): Promise<DelegateConf | undefined> {
+  const entries = await readConfDir(files, folder);
+  for (const entry of entries) {
+    const delegate = "conf" in entry ? delegateOf(entry.conf) : undefined;
+    if (delegate !== undefined) return delegate;
+  }
+  for (const entry of entries) if ("problem" in entry) throw entry.problem;
+  return undefined;
+}
+
+function toNetworkError(remedy: string): (error: unknown) => never {
+  return (error) => {
+    if (error instanceof CniError) throw new StartError(`cannot read the delegate: ${error.message}`, { cause: error });
+    return toStartError("cannot read the delegate", remedy)(error);
+  };
+}
+
+async function serveDelegate(delegate: DelegateConf, adapters: NetworkAdapters): Promise<NetworkServer> {
+  const { hostFiles, clock, log, metrics } = adapters;
+  const { confDir, socket } = delegate;
+  // Loaded lazily: most nodes leave the network to the runtime.
+  const { executeCall } = await import("../../cni/delegate/execute-call.ts");
+  const executor = await createNetworkExecutor(delegate, adapters);
+  const record = createPluginCallRecorder(metrics);
+  const execute: Parameters<typeof serveNetwork>[0]["execute"] = (call, onCall, signal, undoSignal) => {
+    const cni = executor.createCni((pluginCall) => {
+      record(pluginCall);
+      onCall(pluginCall);
+    });
+    return executeCall({ cni, cache: executor.cache, files: hostFiles, confDir }, call, signal, undoSignal);
+  };
+  try {
+    const server = serveNetwork({ path: socket, execute, clock, log });
+    log.info({ confDir, socket }, "the agent executes the network of pods");
+    return server;
+  } catch (error) {
+    return toStartError("cannot serve the network", ROOT_DIR_HINT)(error);
+  }
+}
+
+async function createNetworkExecutor(
+  { binDirs, cacheDir }: DelegateConf,
+  { exec, hostFiles: files, clock, log, env }: NetworkAdapters,
+): Promise<Executor> {
+  const [{ createExecutor }, { createNetlink }] = await Promise.all([
+    import("../../cni/executor.ts"),
+    import("../../host/netlink/netlink.ts"),
+  ]);
+  return createExecutor({
+    ...{ exec, files, clock, binDirs, env },
+    cacheFiles: createFiles(cacheDir),
+    netlink: createNetlink(),
+    description: `berth run, pid ${process.pid}`,
+    onUnreadable: ({ asideName, reason }) =>
+      log.warn({ file: asideName, reason }, "a file of the network's cache is unreadable, and was set aside"),
+  });
+}

@@ -1,3 +1,4 @@
+import { DELEGATE_DIR } from "../agent/config/config.ts";
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { CniError, describeCniError } from "../cni/error.ts";
 import type { PluginCallRecord } from "../cni/plugin-calls.ts";
@@ -5,9 +6,9 @@ import { FilesError } from "../host/fs/files.ts";
 import { isNamespaceMount } from "../host/network-namespace.ts";
 import { EXIT_CODES } from "../host/signals.ts";
 import { createLocalExecutor } from "./cni/local-executor.ts";
-import { type CniSettings, readSettings } from "./cni/settings.ts";
+import { CHAIN_DIR, type CniSettings, readSettings } from "./cni/settings.ts";
 import { type CniVerbDeps, runVerb } from "./cni/verbs.ts";
-import { type Command, helpFlag, outputFlag, readFlags } from "./command.ts";
+import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
 import { splitPositionals } from "./positional.ts";
 import { columnsOf } from "./terminal-text.ts";
@@ -28,12 +29,23 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
   del     removes an attachment
   gc      removes the attachments whose network namespace is gone, and what plugins keep of others than those in the cache
 
+  install    makes the agent execute the networks of --chain-dir: --conf-dir, the conf_dir of the container runtime, gets a
+             list whose only plugin is this program, linked into the first --bin-dir
+  uninstall  removes both, unless pods of the built-in network exist
+
   berth cni add --netns /run/netns/blue --capability-args '{"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}'
 `,
   flags: [
-    folderFlag("conf-dir", "the folder of the network configurations", "/etc/cni/net.d"),
+    standaloneFlag(
+      "conf-dir",
+      "string",
+      `the folder of the network configurations (default: ${CHAIN_DIR}; for install and uninstall ${DELEGATE_DIR})`,
+      { must: "not empty" },
+    ),
     folderFlag("bin-dir", "the folders of the plugins, as CNI_PATH: separated by ':'", "/opt/cni/bin"),
     folderFlag("cache-dir", "the folder of the cached results", "/var/lib/cni"),
+    folderFlag("chain-dir", "install: the folder of the networks that the agent executes", CHAIN_DIR),
+    { ...rootDirFlag, description: "install: the agent's root directory, which has its socket" },
     standaloneFlag("netns", "string", "the path of the network namespace"),
     standaloneFlag("ifname", "string", "the interface in the network namespace", {
       default: "eth0",
@@ -94,8 +106,9 @@ function createDeps(settings: CniSettings, signal: AbortSignal): CniVerbDeps {
   const calls: PluginCallRecord[] = [];
   const { files, executor } = createLocalExecutor(settings, "berth cni");
   const cni = executor.createCni((call) => void calls.push(call));
+  const program = import.meta.path.startsWith("/$bunfs/") ? process.execPath : undefined;
   const columns = columnsOf(process.stdout);
-  return { ...executor, cni, files, isNamespace: isNamespaceMount, calls, signal, columns };
+  return { ...executor, cni, files, program, isNamespace: isNamespaceMount, calls, signal, columns };
 }
 
 function refuse(message: string, code: number): number {

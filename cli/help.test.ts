@@ -82,10 +82,11 @@ const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
   ],
   [["logs", "web", "--limit-bytes=-1"], "berth logs: --limit-bytes: found -1, must be at least 1, or 0 for all bytes"],
   [["logs", "web", "--tail=x"], 'berth logs: --tail: found "x", must be an integer'],
-  [["cni"], "berth cni: what to do? one of list, add, check, del, gc, status"],
-  [["cni", "ad"], 'berth cni: unknown verb "ad", must be one of list, add, check, del, gc, status'],
+  [["cni"], "berth cni: what to do? one of list, add, check, del, gc, status, install, uninstall"],
+  [["cni", "ad"], 'berth cni: unknown verb "ad", must be one of list, add, check, del, gc, status, install, uninstall'],
   [["cni", "add", "a", "b"], 'berth cni: unexpected argument "b": one network follows the verb'],
   [["cni", "add"], "berth cni: add needs --netns"],
+  [["cni", "install", "net"], "berth cni: install takes no network"],
   [["cni", "del", "net"], "berth cni: del needs --netns, or --container-id"],
   [["cni", "add", "--netns=/n", "--args=a;b=c"], 'berth cni: --args: found "a", must be KEY=VALUE;KEY=VALUE'],
   [

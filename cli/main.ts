@@ -13,7 +13,7 @@ const commands: Readonly<Record<string, string>> = {
   status: "shows the state of the running agent: node, runtime, cluster, pods",
   logs: "shows what a container of a pod has written",
   exec: "runs a command in a container of a pod, on a terminal with -it",
-  cni: "runs the CNI networks of this machine by hand: list, add, check, del, gc, status",
+  cni: "runs the CNI networks of this machine by hand, and makes the agent execute those of pods",
   doctor: "shows what this machine is, and what keeps an agent from running on it",
   version: "shows the release",
 };

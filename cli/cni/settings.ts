@@ -1,10 +1,15 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path/posix";
+import { DELEGATE_DIR } from "../../agent/config/config.ts";
+import { NETWORK_SOCKET } from "../../agent/config/local-socket.ts";
 import { messageOf } from "../../host/error-message.ts";
 import { isObject } from "../../proto/is-object.ts";
-import type { GivenFlags } from "../command.ts";
+import { type GivenFlags, rootDirFlag } from "../command.ts";
 
-export const cniVerbs = ["list", "add", "check", "del", "gc", "status"] as const;
+/** Where container runtimes and CNI plugins expect networks. */
+export const CHAIN_DIR = "/etc/cni/net.d";
+
+export const cniVerbs = ["list", "add", "check", "del", "gc", "status", "install", "uninstall"] as const;
 export type CniCommandVerb = (typeof cniVerbs)[number];
 
 /** What the command line of `berth cni` says. */
@@ -15,6 +20,10 @@ export interface CniSettings {
   readonly confDir: string;
   readonly binDirs: readonly string[];
   readonly cacheDir: string;
+  /** For install: the folder of the networks that the delegate executes. */
+  readonly chainDir: string;
+  /** For install: the agent's socket for the delegate. */
+  readonly socket: string;
   /** An absolute path; empty without the flag. */
   readonly netns: string;
   readonly ifName: string;
@@ -42,6 +51,8 @@ export function readSettings(
   const containerId = given.text("container-id");
   if (netns === "" && (verb === "add" || verb === "check")) return `${verb} needs --netns`;
   if (netns === "" && containerId === "" && verb === "del") return "del needs --netns, or --container-id";
+  const isInstallation = verb === "install" || verb === "uninstall";
+  if (network !== undefined && isInstallation) return `${verb} takes no network`;
   const args = parseArgs(given.text("args"));
   if (typeof args === "string") return args;
   const capabilityArgs = parseCapabilityArgs(given.text("capability-args"));
@@ -49,12 +60,14 @@ export function readSettings(
   return {
     verb,
     network,
-    confDir: resolve(workingDirectory, given.text("conf-dir")),
+    confDir: resolve(workingDirectory, given.text("conf-dir") || (isInstallation ? DELEGATE_DIR : CHAIN_DIR)),
     binDirs: given
       .text("bin-dir")
       .split(":")
       .map((folder) => resolve(workingDirectory, folder)),
     cacheDir: resolve(workingDirectory, given.text("cache-dir")),
+    chainDir: resolve(workingDirectory, given.text("chain-dir")),
+    socket: resolve(workingDirectory, given.text(rootDirFlag.name), NETWORK_SOCKET),
     netns,
     ifName: given.text("ifname"),
     containerId: containerId === "" ? containerIdOf(netns) : containerId,

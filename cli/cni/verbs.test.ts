@@ -9,6 +9,8 @@ const settings = {
   confDir: "/c",
   binDirs: ["/b"],
   cacheDir: "/v",
+  chainDir: "/n",
+  socket: "/s/cni.sock",
   netns: "",
   ifName: "eth0",
   containerId: "web",
@@ -22,12 +24,12 @@ const FILE: FileEntry = { name: "10-pods.conflist", kind: "file" };
 
 test("a plugin of this process needs no binary", async () => {
   const deps = {
-    files: { list: async (path) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
+    files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
     inProcess: new Map([["berth", { call: async () => undefined }]]),
     binaries: { find: () => Promise.reject(new Error("a binary was searched")) },
     cni: { status: async () => "ready" },
     columns: Number.POSITIVE_INFINITY,
-  } as Pick<CniVerbDeps, "files" | "inProcess" | "columns"> as CniVerbDeps;
+  } as Pick<CniVerbDeps, "inProcess" | "columns"> as CniVerbDeps;
   const { text, isGood } = await runVerb.status(settings, deps);
   expect({ isGood, text: text.replaceAll(/ {2,}/g, " | ") }).toEqual({
     isGood: true,

@@ -10,17 +10,16 @@ import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
 import { formatResult } from "../../cni/result.ts";
 import type { ResultCache } from "../../cni/result-cache.ts";
 import { cniVersions } from "../../cni/version.ts";
-import type { Files } from "../../host/fs/files.ts";
+import { type InstallationDeps, installDelegate, uninstallDelegate } from "./installation.ts";
 import type { CniCommandVerb, CniSettings } from "./settings.ts";
 import { attachmentTable, networkTable, type PluginState, pluginTable, resultTable, timesLine } from "./tables.ts";
 
-export interface CniVerbDeps {
+export interface CniVerbDeps extends InstallationDeps {
   readonly cni: Cni;
   readonly cache: ResultCache;
   readonly binaries: PluginBinaries;
   /** The plugins of this process by their `type`. */
   readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
-  readonly files: Pick<Files, "list" | "read">;
   /** Whether a network namespace is mounted at a path. */
   readonly isNamespace: (path: string) => Promise<boolean>;
   /** The calls of plugins so far. */
@@ -118,6 +117,18 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
       : { state: "not ready: a plugin cannot be used", isReady: false };
     const text = `${pluginTable(plugins, deps.columns)}\n${conf.name}: ${state}\n`;
     return { text, json: { ...networkFields(conf), plugins, state, isReady }, isGood: isReady };
+  },
+
+  async install(settings, deps) {
+    const { list, binary } = await installDelegate(settings, deps);
+    const next = `restart the agent, and the container runtime with conf_dir = ${JSON.stringify(settings.confDir)}`;
+    return { text: `${list} and ${binary} are installed; ${next}\n`, json: { list, binary }, isGood: true };
+  },
+
+  async uninstall(settings, deps) {
+    const { list, binary } = await uninstallDelegate(settings, deps);
+    const next = "restart the agent, and the container runtime with its former conf_dir";
+    return { text: `${list} and ${binary} are removed; ${next}\n`, json: { list, binary }, isGood: true };
   },
 };
 

@@ -1,0 +1,147 @@
+import { join } from "node:path/posix";
+import { BUILTIN_TYPE } from "../../cni/builtin/plugin.ts";
+import type { CacheEntry } from "../../cni/cache-entry.ts";
+import { type NetworkConf, parseNetworkConf } from "../../cni/conf.ts";
+import { readConfDir } from "../../cni/conf-dir.ts";
+import {
+  containsDelegate,
+  DELEGATE_NETWORK,
+  DELEGATE_TYPE,
+  type DelegateConf,
+  delegateOf,
+  formatDelegateList,
+} from "../../cni/delegate/delegate-conf.ts";
+import { CniError, cniCodes } from "../../cni/error.ts";
+import type { ResultCache } from "../../cni/result-cache.ts";
+import type { Files } from "../../host/fs/files.ts";
+import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
+import type { CniSettings } from "./settings.ts";
+
+/** How long a runtime waits for one call: as long as for the slowest plugin of a chain. */
+const TIMEOUT_MS = 120_000;
+
+const LIST_FILE = "10-berth.conflist";
+
+type Paths = Pick<CniSettings, "confDir" | "chainDir" | "binDirs" | "cacheDir" | "socket">;
+
+export interface InstallationDeps {
+  /** Rooted at `/`. */
+  readonly files: Pick<Files, "list" | "read" | "write" | "link" | "readLink" | "makeFolder" | "remove">;
+  readonly cache: Pick<ResultCache, "list" | "remove">;
+  /** The path of this program; undefined if it runs from source, so that no runtime can start it. */
+  readonly program: string | undefined;
+}
+
+interface Installation {
+  /** The delegate's list. */
+  readonly list: string;
+  /** The link to this program. */
+  readonly binary: string;
+}
+
+/**
+ * Makes the delegate the network of a container runtime: a list in the runtime's own folder, and a link to this program among
+ * the plugins. The list comes last, so that a runtime that reads it finds the plugin. Rejects with `CniError` code 4 for folders
+ * that do not fit, and with `FilesError`.
+ */
+export async function installDelegate(paths: Paths, deps: InstallationDeps): Promise<Installation> {
+  const { confDir, chainDir, binDirs, cacheDir, socket } = paths;
+  const { files, program } = deps;
+  if (program === undefined)
+    throw invalid(
+      "only the compiled program can be a plugin; npm run build makes it, and dist/berth cni install works",
+    );
+  if (confDir === chainDir)
+    throw invalid(
+      `--conf-dir: found ${confDir}, must be another folder than --chain-dir: it gets the delegate's list alone`,
+    );
+  if (!fitsSocketPath(socket))
+    throw invalid(`--root-dir: ${socket} is longer than the ${MAX_SOCKET_PATH_BYTES} bytes of a socket's path`);
+  const { list, binary } = installationOf(paths);
+  const others = (await readConfDir(files, confDir)).map(({ file }) => file).filter((file) => file !== list);
+  if (others.length > 0)
+    throw invalid(
+      `--conf-dir: ${confDir} also holds ${others.join(", ")}; must be a folder for the delegate's list alone`,
+    );
+  const looping = await networkWithDelegate(files, chainDir);
+  if (looping !== undefined)
+    throw invalid(`--chain-dir: ${looping.file} contains ${DELEGATE_TYPE}, which would call itself without end`);
+  await files.link(binary, program);
+  await files.makeFolder(confDir, 0o755);
+  const delegate: DelegateConf = { socket, confDir: chainDir, binDirs, cacheDir, timeoutMs: TIMEOUT_MS };
+  await files.write(list, formatDelegateList(delegate), 0o644);
+  return { list, binary };
+}
+
+/**
+ * Removes the delegate: first the list, then the link, and what the runtime has cached of it. Absent is success. Rejects with `CniError` code 4 while the built-in
+ * network has attachments: a runtime has no binary that could remove them.
+ */
+export async function uninstallDelegate(
+  paths: Pick<Paths, "confDir" | "binDirs" | "cacheDir">,
+  { files, cache }: Pick<InstallationDeps, "files" | "cache">,
+): Promise<Installation> {
+  const { list, binary } = installationOf(paths);
+  const installed = (await networkWithDelegate(files, paths.confDir))?.conf;
+  const delegate = installed && delegateOf(installed);
+  if (delegate !== undefined) checkSameFolders(paths, delegate, list);
+  const { entries } = await cache.list();
+  const names = entries.filter(isOfBuiltin).map(nameOf);
+  if (names.length > 0)
+    throw invalid(
+      `the built-in network has ${names.length} attachments, which only Berth can remove: ${names.join(", ")}`,
+    );
+  await files.remove(list);
+  // A file that is no link is not ours.
+  if ((await files.readLink(binary)) !== undefined) await files.remove(binary);
+  // The runtime deletes the pods that run from the chain now, and would leave what it has cached of the delegate.
+  if (delegate !== undefined) for (const entry of entries.filter(isOfDelegate(delegate))) await cache.remove(entry);
+  return { list, binary };
+}
+
+/** With other folders it would ask another cache, and leave the link. */
+function checkSameFolders(paths: Pick<Paths, "binDirs" | "cacheDir">, delegate: DelegateConf, list: string): void {
+  if (delegate.cacheDir !== paths.cacheDir)
+    throw invalid(`--cache-dir: found ${paths.cacheDir}, must be ${delegate.cacheDir} as in ${list}`);
+  const [found, wanted] = [paths.binDirs.join(":"), delegate.binDirs.join(":")];
+  if (found !== wanted) throw invalid(`--bin-dir: found ${found}, must be ${wanted} as in ${list}`);
+}
+
+function installationOf({ confDir, binDirs }: Pick<Paths, "confDir" | "binDirs">): Installation {
+  return { list: join(confDir, LIST_FILE), binary: join(binDirs[0] ?? "", DELEGATE_TYPE) };
+}
+
+async function networkWithDelegate(files: InstallationDeps["files"], folder: string) {
+  const found = await readConfDir(files, folder);
+  return found.flatMap((entry) => ("conf" in entry && containsDelegate(entry.conf) ? [entry] : []))[0];
+}
+
+function isOfBuiltin({ config }: CacheEntry): boolean {
+  const conf = cachedConf(config);
+  return conf?.plugins.some(({ type }) => type === BUILTIN_TYPE) === true;
+}
+
+/** Another agent of this machine may have a delegate of its own. */
+const isOfDelegate =
+  ({ socket }: DelegateConf) =>
+  ({ network, config }: CacheEntry): boolean =>
+    network === DELEGATE_NETWORK &&
+    cachedConf(config)?.plugins.some(({ fields }) => fields["socket"] === socket) === true;
+
+/** Undefined for what another program has written and this one does not accept: it is not the built-in network. */
+function cachedConf(config: string): NetworkConf | undefined {
+  try {
+    return parseNetworkConf(config, "the cached configuration");
+  } catch (error) {
+    if (error instanceof CniError) return undefined;
+    throw error;
+  }
+}
+
+/** `shop/web`, or the id of a container that is no pod's. */
+function nameOf({ args, containerId }: CacheEntry): string {
+  const [namespace, pod] = [args.get("K8S_POD_NAMESPACE"), args.get("K8S_POD_NAME")];
+  return namespace === undefined || pod === undefined ? containerId : `${namespace}/${pod}`;
+}
+
+const invalid = (message: string) => new CniError(cniCodes.invalidEnvironment, message);

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { unpackPackages } from "../bed/packages.ts";
 import { ensureCnitool, skipWithoutCnitool } from "../upstream/cnitool.ts";
-import { inMountNamespace } from "./mount-namespace.ts";
+import { inMountNamespace } from "./own-namespace.ts";
 
 const reason = skipWithoutCnitool("networks executed by berth cni and by cnitool are compared");
 

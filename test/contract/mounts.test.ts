@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { writeContent } from "../../agent/act/volumes/atomic-writer.ts";
 import { createFiles } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
-import { inMountNamespace } from "./mount-namespace.ts";
 import { mountsContract } from "./mounts.ts";
+import { inMountNamespace } from "./own-namespace.ts";
 import { startSwaps } from "./swapped-paths.ts";
 
 inMountNamespace(import.meta.path, "the kernel keeps the contract of mounts", () => {

@@ -7,8 +7,8 @@ import { createFiles } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
 import { createNetworkFiles } from "../../host/fs/network-files.ts";
 import { hasDeadFileSystems, mountDeadFileSystem } from "./dead-file-system.ts";
-import { inMountNamespace } from "./mount-namespace.ts";
 import { networkFilesContract } from "./network-files.ts";
+import { inMountNamespace } from "./own-namespace.ts";
 
 const berth = [process.execPath, join(import.meta.dirname, "..", "..", "cli", "main.ts")] as const;
 

@@ -7,9 +7,9 @@ import { createFiles } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
 import { createNetworkMounts } from "../../host/fs/network-mounts.ts";
 import { pollUntil } from "../bed/poll-until.ts";
-import { inMountNamespace } from "./mount-namespace.ts";
 import { networkMountsContract } from "./network-mounts.ts";
 import { makeNfsStandIn } from "./nfs-stand-in.ts";
+import { inMountNamespace } from "./own-namespace.ts";
 
 inMountNamespace(import.meta.path, "the programs keep the contract of network mounts", () => {
   networkMountsContract("mount(8) and umount(8), with a stand-in for NFS", async () => {

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { requiresAll } from "../skip-policy.ts";
 
-/** Set in the process that runs the tests, in a mount namespace of its own. */
-const marker = "BERTH_MOUNT_NAMESPACE";
+/** Set in the process that runs the tests, in a namespace of its own. */
+const marker = "BERTH_NAMESPACE";
 
 /**
  * Registers tests in a mount namespace of their own: in another process, since a mount namespace is entered before a
@@ -10,16 +10,25 @@ const marker = "BERTH_MOUNT_NAMESPACE";
  * calls this.
  */
 export function inMountNamespace(file: string, what: string, register: () => void): void {
+  inNamespace(["--mount", "--propagation", "private"], file, `${what}, in a mount namespace of its own`, register);
+}
+
+/** The same for a network namespace: bridges, rules, routes and settings end with the last process in it. `lo` is down at first. */
+export function inNetworkNamespace(file: string, what: string, register: () => void): void {
+  inNamespace(["--net"], file, `${what}, in a network namespace of its own`, register);
+}
+
+function inNamespace(flags: readonly string[], file: string, name: string, register: () => void): void {
   if (process.env[marker] !== undefined) {
     register();
     return;
   }
-  const mayMount = process.getuid?.() === 0;
-  if (!mayMount) console.warn(`skipped: ${what}, since only root may mount`);
-  test.skipIf(!mayMount)(
-    `${what}, in a mount namespace of its own`,
+  const isRoot = process.getuid?.() === 0;
+  if (!isRoot) console.warn(`skipped: ${name}, which only root may make`);
+  test.skipIf(!isRoot)(
+    name,
     async () => {
-      const argv = ["unshare", "--mount", "--propagation", "private", process.execPath, "test", file];
+      const argv = ["unshare", ...flags, process.execPath, "test", file];
       const run = Bun.spawn(argv, { env: { ...process.env, [marker]: "1" }, stdout: "pipe", stderr: "pipe" });
       const output = await Promise.all([run.stdout.text(), run.stderr.text()]);
       expect(await run.exited, output.join("")).toBe(0);
@@ -27,6 +36,6 @@ export function inMountNamespace(file: string, what: string, register: () => voi
       // The report of the suite does not show what that process has skipped.
       if (requiresAll(process.env)) expect(output.join("")).not.toMatch(/^ *[1-9]\d* skip$/m);
     },
-    180_000,
+    300_000,
   );
 }

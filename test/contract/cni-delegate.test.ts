@@ -1,0 +1,180 @@
+// The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
+// and with one that is stopped or killed.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { inMountNamespace } from "./own-namespace.ts";
+
+const main = join(import.meta.dirname, "../../cli/main.ts");
+const agentProcess = join(import.meta.dirname, "network-process.ts");
+const inOuter = ["netns", "exec", "outer"];
+const TIMEOUT_MS = 3_000;
+
+let folder: string;
+let agent: Bun.Subprocess<"ignore", "pipe", "inherit"> | undefined;
+
+const conf = (timeoutMs: number) => ({
+  socket: join(folder, "root/cni.sock"),
+  confDir: join(folder, "net.d"),
+  binDirs: [join(folder, "bin")],
+  cacheDir: join(folder, "cache"),
+  timeoutMs,
+});
+
+async function startAgent() {
+  const argv = ["ip", ...inOuter, process.execPath, agentProcess, join(folder, "root"), join(folder, "runtime.d")];
+  agent = Bun.spawn(argv, { stdout: "pipe", stderr: "inherit", stdin: "ignore" });
+  const { value } = await agent.stdout.getReader().read();
+  expect(new TextDecoder().decode(value)).toBe("served\n");
+  return agent;
+}
+
+async function killAgent() {
+  agent?.kill("SIGKILL");
+  await agent?.exited;
+  agent = undefined;
+}
+
+/** Calls the delegate with what libcni gives it, and returns what it answers and how long it took. */
+async function call(verb: string, { timeoutMs = 60_000, netns = "/run/netns/inner", containerId = "3f2a" } = {}) {
+  const [plugin] = (JSON.parse(formatDelegateList(conf(timeoutMs))) as { plugins: [object] }).plugins;
+  const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] };
+  const input = JSON.stringify({ cniVersion: "1.0.0", name: "berth-delegate", ...plugin, runtimeConfig });
+  const parameters = { CNI_COMMAND: verb, CNI_CONTAINERID: containerId, CNI_NETNS: netns, CNI_IFNAME: "eth0" };
+  const env = { ...parameters, CNI_ARGS: "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web", CNI_PATH: join(folder, "bin") };
+  const startedMs = performance.now();
+  // The name by which the program knows what it is: a link to Bun, since this is a run from source.
+  const argv = [...inOuter, join(folder, "bin/berth-cni"), main];
+  const { stdout, stderr, exitCode } = await execa("ip", argv, { env, input, reject: false });
+  const output = stdout === "" ? undefined : (JSON.parse(stdout) as Readonly<Record<string, unknown>>);
+  return { output, stderr, exitCode, durationMs: performance.now() - startedMs };
+}
+
+const done = { exitCode: 0, stderr: "" };
+const added = { ...done, output: { cniVersion: "1.0.0", ips: [{ address: "10.222.5.2/24", gateway: "10.222.5.1" }] } };
+
+/** The interfaces of both namespaces that a pod has, its reserved address, and its entry in the cache. */
+async function view() {
+  const linksOf = async (netns: string) => {
+    const { stdout } = await execa("ip", ["-n", netns, "-brief", "link"]);
+    return stdout.split("\n").flatMap((line) => line.match(/^(veth|eth0)/)?.[0] ?? []);
+  };
+  const namesIn = (path: string) =>
+    readdir(path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") throw error;
+      return [];
+    });
+  return {
+    links: [...(await linksOf("inner")), ...(await linksOf("outer"))],
+    addresses: (await namesIn("/run/berth/network/pods/addresses")).filter((name) => name === "10.222.5.2"),
+    cached: await namesIn(join(folder, "cache/results")),
+  };
+}
+
+const attached = { links: ["eth0", "veth"], addresses: ["10.222.5.2"], cached: ["pods-3f2a-eth0"] };
+const nothing = { links: [], addresses: [], cached: [] };
+
+inMountNamespace(import.meta.path, "the delegate of a container runtime", () => {
+  describe("the delegate", () => {
+    beforeAll(async () => {
+      await execa("mount", ["-t", "tmpfs", "tmpfs", "/run"]);
+    });
+    afterAll(killAgent);
+    beforeEach(async () => {
+      folder = await mkdtemp(join(tmpdir(), "berth-delegate-"));
+      for (const name of ["net.d", "bin", "runtime.d", "root"]) await mkdir(join(folder, name));
+      await symlink(process.execPath, join(folder, "bin/berth-cni"));
+      const plugin = { type: "berth", ranges: [[{ subnet: "10.222.5.0/24" }]], capabilities: { portMappings: true } };
+      const chain = { cniVersion: "1.1.0", name: "pods", plugins: [plugin] };
+      await writeFile(join(folder, "net.d/10-pods.conflist"), JSON.stringify(chain));
+      await writeFile(join(folder, "runtime.d/10-berth.conflist"), formatDelegateList(conf(TIMEOUT_MS)));
+      for (const name of ["outer", "inner"]) await execa("ip", ["netns", "add", name]);
+    });
+    afterEach(async () => {
+      await killAgent();
+      for (const name of ["outer", "inner"]) await execa("ip", ["netns", "del", name]);
+      await rm("/run/berth", { recursive: true, force: true });
+      await rm(folder, { recursive: true });
+    });
+
+    for (const [where, start] of [
+      ["by the agent", startAgent],
+      ["by itself when the agent is away", async () => undefined],
+    ] as const)
+      test(`ADD, CHECK and DEL are executed ${where}`, async () => {
+        await start();
+        expect(await call("ADD")).toMatchObject(added);
+        expect(await view()).toEqual(attached);
+        expect(await call("CHECK")).toMatchObject({ ...done, output: undefined });
+        expect(await call("DEL")).toMatchObject({ ...done, output: undefined });
+        expect(await view()).toEqual(nothing);
+        expect(await call("DEL")).toMatchObject(done);
+      }, 60_000);
+
+    test("what the agent has added the delegate deletes when it is killed, and the next agent what the delegate has added", async () => {
+      await startAgent();
+      expect(await call("ADD")).toMatchObject(added);
+      await killAgent();
+      expect(await call("DEL")).toMatchObject(done);
+      expect(await view()).toEqual(nothing);
+      expect(await call("ADD")).toMatchObject(added);
+      await startAgent();
+      expect(await call("CHECK")).toMatchObject(done);
+      expect(await call("DEL")).toMatchObject(done);
+      expect(await view()).toEqual(nothing);
+    }, 60_000);
+
+    test("a stopped agent costs a call its time and no more, and DEL works when it goes on", async () => {
+      const stopped = await startAgent();
+      expect(await call("ADD")).toMatchObject(added);
+      stopped.kill("SIGSTOP");
+      const failed = await call("DEL", { timeoutMs: TIMEOUT_MS });
+      expect(failed).toMatchObject({
+        exitCode: 1,
+        output: {
+          code: 11,
+          msg: `the agent on ${folder}/root/cni.sock, which may be stopped, has not answered DEL within ${TIMEOUT_MS} ms`,
+        },
+      });
+      expect(failed.durationMs).toBeGreaterThanOrEqual(TIMEOUT_MS);
+      expect(failed.durationMs).toBeLessThan(2 * TIMEOUT_MS);
+      expect(await view()).toEqual(attached);
+      stopped.kill("SIGCONT");
+      expect(await call("DEL")).toMatchObject(done);
+      expect(await view()).toEqual(nothing);
+    }, 60_000);
+
+    test("an ADD whose delegate has left a stopped agent leaves nothing when the agent goes on", async () => {
+      const stopped = await startAgent();
+      stopped.kill("SIGSTOP");
+      expect(await call("ADD", { timeoutMs: TIMEOUT_MS })).toMatchObject({ exitCode: 1, output: { code: 11 } });
+      stopped.kill("SIGCONT");
+      // The agent has read that call before this one.
+      expect(await call("DEL", { containerId: "77aa" })).toMatchObject(done);
+      await pollUntil("an empty network", 5_000, async () => Bun.deepEquals(await view(), nothing));
+    }, 60_000);
+
+    test("a network namespace that is none is the plugin's error, with its code, by the agent and without it", async () => {
+      const expected = {
+        exitCode: 1,
+        output: { cniVersion: "1.0.0", code: 8, msg: expect.stringMatching(/^berth: /) },
+      };
+      expect(await call("ADD", { netns: "/run/netns/nowhere" })).toMatchObject(expected);
+      await startAgent();
+      expect(await call("ADD", { netns: "/run/netns/nowhere" })).toMatchObject(expected);
+      expect(await view()).toEqual(nothing);
+    }, 60_000);
+
+    test("a chain that contains the delegate is refused", async () => {
+      await writeFile(join(folder, "net.d/05-loop.conflist"), formatDelegateList(conf(TIMEOUT_MS)));
+      expect(await call("ADD")).toMatchObject({
+        exitCode: 1,
+        output: { code: 7, msg: expect.stringContaining("contains berth-cni, which would call itself without end") },
+      });
+    }, 60_000);
+  });
+});

@@ -1,0 +1,21 @@
+// The agent's part of the network in a process of its own, which tests stop and kill. Arguments: root directory, delegate's folder.
+
+import { createKubeletMetrics } from "../../agent/serve/metrics/kubelet-metrics.ts";
+import { serveNetworkIfOwned } from "../../agent/wiring/network-owner.ts";
+import { createClock } from "../../host/clock.ts";
+import { createExec } from "../../host/exec.ts";
+import { createFiles } from "../../host/fs/files.ts";
+import { FakeLog } from "../fakes/log.ts";
+
+const [rootDir = "", delegateDir = ""] = process.argv.slice(2);
+const hostFiles = createFiles("/");
+await serveNetworkIfOwned(
+  { network: { owner: "agent", delegateDir } },
+  {
+    ...{ hostFiles, env: process.env, log: new FakeLog(), metrics: createKubeletMetrics() },
+    exec: createExec(),
+    root: createFiles(rootDir),
+    clock: createClock(),
+  },
+);
+process.stdout.write("served\n");

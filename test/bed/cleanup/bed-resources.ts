@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
+import { DELEGATE_NETWORK } from "../../../cni/delegate/delegate-conf.ts";
 import { ifAbsent } from "../if-absent.ts";
 import { type BedRecord, bedPaths } from "./bed-record.ts";
 import { listProcesses, ownProcessGroup, type RunningProcess, withDescendants } from "./processes.ts";
@@ -201,13 +202,13 @@ async function findShimSockets(bed: BedRecord, ids: readonly string[]): Promise<
 }
 
 /**
- * Cached CNI results: those of the bed's network, and the loopback results, whose names are the same for every
- * containerd.
+ * Cached CNI results: those of the bed's network, and those of the loopback network and of Berth's delegate, whose names are
+ * the same for every containerd.
  */
 async function findCniResults(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
-  const loopbacks = new Set(ids.map((id) => `cni-loopback-${id}-lo`));
+  const shared = new Set(ids.flatMap((id) => [`cni-loopback-${id}-lo`, `${DELEGATE_NETWORK}-${id}-eth0`]));
   const results = await readdir(cniResultsDir).catch(ifAbsent([]));
-  const ownArguments = results.filter((name) => name.startsWith(`${bed.network}-`) || loopbacks.has(name));
+  const ownArguments = results.filter((name) => name.startsWith(`${bed.network}-`) || shared.has(name));
   return ownArguments.map((name) => join(cniResultsDir, name));
 }
 

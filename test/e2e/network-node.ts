@@ -1,0 +1,154 @@
+import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import {
+  RemovePodSandboxRequest,
+  RemovePodSandboxResponse,
+  StopPodSandboxRequest,
+  StopPodSandboxResponse,
+} from "../../proto/cri/gen/api.ts";
+import { builtBinary } from "../bed/agent.ts";
+import { cniConflist } from "../bed/containerd/containerd-config.ts";
+import { callCri } from "../bed/containerd/cri-call.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import type { TestNode } from "./node.ts";
+
+const cniCache = "/var/lib/cni/results";
+const builtinRecords = "/run/berth/network";
+
+/** What the kernel, the plugins and the caches have of the pods of a node; all are empty after they are gone. */
+export interface PodNetworkRemains {
+  readonly links: readonly string[];
+  readonly leases: readonly string[];
+  readonly reserved: readonly string[];
+  readonly cached: readonly string[];
+  /** Of portmap. */
+  readonly rules: readonly string[];
+}
+
+/** A node whose container runtime has folders of its own for plugins and networks. The plugin `held-bridge` is bridge, and waits in ADD while it is held. */
+export type NetworkNode = Awaited<ReturnType<typeof prepareNetworks>>;
+
+/** Gives the runtime of a node plugins of its own, and the network of the chain. The runtime is restarted by the first `useConfDir`. */
+export async function prepareNetworks(node: TestNode) {
+  const { containerd, folder, paths } = node;
+  const { bridge, subnet, record } = containerd;
+  const network = { name: record.network, bridge, subnet, leases: paths.cniLeases };
+  const [binDir, delegateDir] = [join(paths.cni, "bin"), join(paths.cni, "delegate.d")];
+  const [hold, held] = [join(folder, "hold"), join(folder, "held")];
+  const builtinName = `${record.network}-builtin`;
+  await mkdir(binDir);
+  const config = await readFile(paths.config, "utf8");
+  const packaged = /bin_dirs? = \[?"([^"]+)"/.exec(config)?.[1] ?? "";
+  for (const name of await readdir(packaged)) await symlink(join(packaged, name), join(binDir, name));
+  await writeFile(join(binDir, "held-bridge"), heldBridge(join(packaged, "bridge"), hold, held));
+  await chmod(join(binDir, "held-bridge"), 0o755);
+
+  const putList = (list: string) => writeFile(join(paths.cniConfDir, "10-berth.conflist"), list);
+  const berthCni = async (...args: readonly string[]) => {
+    const argv = ["cni", ...args, "--conf-dir", delegateDir, "--bin-dir", binDir, "--chain-dir", paths.cniConfDir];
+    const { exitCode, all } = await execa(builtBinary, [...argv, "--root-dir", paths.agentRoot], {
+      reject: false,
+      all: true,
+    });
+    return { exitCode, output: all };
+  };
+  return {
+    delegateDir,
+    berthCni,
+    /** Restarts the container runtime with another folder of networks. */
+    async useConfDir(confDir: string) {
+      const own = config.replace(packaged, binDir).replace(/conf_dir = "[^"]+"/, `conf_dir = "${confDir}"`);
+      await writeFile(paths.config, own);
+      await containerd.restart();
+    },
+    async useChain() {
+      const list = JSON.parse(cniConflist(network));
+      list.plugins[0].type = "held-bridge";
+      await putList(JSON.stringify(list));
+    },
+    /** The built-in network, on the same bridge as the chain and with other addresses of its subnet. */
+    async useBuiltin() {
+      const part = (last: number) => subnet.replace("0/24", String(last));
+      const range = { subnet, gateway: part(1), rangeStart: part(128), rangeEnd: part(250) };
+      const plugin = {
+        type: "berth",
+        bridge,
+        ranges: [[range]],
+        capabilities: { portMappings: true, bandwidth: true },
+      };
+      await putList(JSON.stringify({ cniVersion: "1.1.0", name: builtinName, plugins: [plugin] }));
+    },
+    async hold() {
+      await writeFile(hold, "");
+    },
+    async waitUntilHeld() {
+      await pollUntil("ADD of the plugin that is held", 20_000, () => stat(held).then(() => true, ifAbsent(false)));
+    },
+    async letGo() {
+      await rm(hold);
+    },
+    /** Stops and removes the sandbox of a pod with calls of CRI alone. */
+    async removeSandboxOf(name: string) {
+      for (const { id: podSandboxId } of (await node.sandboxes()).filter(({ metadata }) => metadata?.name === name)) {
+        const call = { podSandboxId };
+        await callCri(
+          containerd.endpoint,
+          "RuntimeService/StopPodSandbox",
+          [StopPodSandboxRequest, call],
+          StopPodSandboxResponse,
+        );
+        await callCri(
+          containerd.endpoint,
+          "RuntimeService/RemovePodSandbox",
+          [RemovePodSandboxRequest, call],
+          RemovePodSandboxResponse,
+        );
+      }
+    },
+    async remains(): Promise<PodNetworkRemains> {
+      const { stdout: rules } = await execa("iptables-save", ["-t", "nat"]);
+      const addressesIn = async (path: string) =>
+        (await readdir(path).catch(ifAbsent([]))).filter((name) => name.startsWith(subnet.replace("0/24", "")));
+      return {
+        links: await linksOn(bridge),
+        leases: await addressesIn(join(paths.cniLeases, network.name)),
+        reserved: await addressesIn(join(builtinRecords, builtinName, "addresses")),
+        cached: await cachedOf(node),
+        rules: rules.split("\n").filter((line) => line.startsWith("-A ") && line.includes(network.name)),
+      };
+    },
+    removeRecords: () => rm(join(builtinRecords, builtinName), { recursive: true, force: true }),
+  };
+}
+
+const heldBridge = (bridge: string, hold: string, held: string) => `#!/bin/sh
+if [ "$CNI_COMMAND" = ADD ] && [ -e ${hold} ]; then
+  touch ${held}
+  while [ -e ${hold} ]; do sleep 0.02; done
+  rm ${held}
+fi
+exec ${bridge}
+`;
+
+async function linksOn(bridge: string): Promise<readonly string[]> {
+  const { stdout } = await execa("ip", ["-json", "link", "show"]);
+  const links = JSON.parse(stdout) as readonly { readonly ifname: string; readonly master?: string }[];
+  return links.filter(({ master }) => master === bridge).map(({ ifname }) => ifname);
+}
+
+/** The files of the cache for this node: those of its networks, and those of the delegate, whose list has a folder of this node. */
+async function cachedOf({ containerd, folder }: TestNode): Promise<readonly string[]> {
+  const names = await readdir(cniCache).catch(ifAbsent([]));
+  const ofDelegate = names.filter((name) => name.startsWith("berth-delegate-"));
+  const texts = await Promise.all(ofDelegate.map((name) => readFile(join(cniCache, name), "utf8").catch(ifAbsent(""))));
+  const isOwn = (text: string) => {
+    const config = /"config":"([^"]*)"/.exec(text)?.[1] ?? "";
+    return Buffer.from(config, "base64").toString().includes(folder);
+  };
+  return [
+    ...names.filter((name) => name.startsWith(`${containerd.record.network}-`)),
+    ...ofDelegate.filter((_, at) => isOwn(texts[at] ?? "")),
+  ];
+}

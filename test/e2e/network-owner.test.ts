@@ -1,0 +1,184 @@
+// The agent executes the network of pods on containerd: installed beside running pods, away, stopped, with a chain and with the
+// built-in network, and removed again.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import type { NetworkOwner } from "../../agent/config/config.ts";
+import { webImage, webPage } from "../bed/images/images.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { inNetworkNamespace } from "../contract/own-namespace.ts";
+import { freePort } from "./free-port.ts";
+import { podOf } from "./manifest.ts";
+import { type NetworkNode, type PodNetworkRemains, prepareNetworks } from "./network-node.ts";
+import { containerId, linesContaining, startNodeWithoutAgent, type TestNode } from "./node.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
+
+setDefaultTimeout(60_000);
+
+const nothing: PodNetworkRemains = { links: [], leases: [], reserved: [], cached: [], rules: [] };
+/** Names of pods: `old-1` to `old-5`. */
+const namesOf = (prefix: string, count = 5) => Array.from({ length: count }, (_, index) => `${prefix}-${index + 1}`);
+
+let node: TestNode;
+let networks: NetworkNode;
+
+const startOwner = (owner: NetworkOwner) =>
+  node.startAgent({}, [`--network-owner=${owner}`, "--network-delegate-dir", networks.delegateDir, "-v=4"]);
+
+async function startPods(...names: readonly string[]) {
+  for (const name of names) await node.putManifest(podOf(name));
+  return await node.waitUntilRunning(...names);
+}
+
+async function removePods(...names: readonly string[]) {
+  for (const name of names) await node.removeFile(`${name}.yaml`);
+  await Promise.all(names.map((name) => node.waitUntilGone(name)));
+}
+
+/** The containers of pods, with how often they were restarted. */
+async function containersOf(...names: readonly string[]) {
+  const pods = await node.waitUntilRunning(...names);
+  return pods.map((pod) => [containerId(pod), pod.restarts] as const);
+}
+
+/** How many links of pods have a limit of their bandwidth. */
+async function limitedLinks(): Promise<number> {
+  const { stdout } = await execa("ip", ["-json", "link", "show", "type", "veth"]);
+  return (JSON.parse(stdout) as readonly { readonly qdisc: string }[]).filter(({ qdisc }) => qdisc === "tbf").length;
+}
+
+async function expectPage(url: string) {
+  const answer = await pollUntil(`an answer of ${url}`, 5_000, () =>
+    fetch(url).then(
+      (response) => response.text(),
+      () => undefined,
+    ),
+  );
+  expect(answer).toBe(webPage);
+}
+
+async function startWeb(name: string) {
+  const hostPort = await freePort();
+  const { command: _, ...container } = podOf(name, { image: webImage, ports: [{ containerPort: 8080, hostPort }] }).spec
+    .containers[0]!;
+  const pod = podOf(name, {}, { containers: [container] });
+  const annotations = { "kubernetes.io/ingress-bandwidth": "1G" };
+  await node.putManifest({ ...pod, metadata: { ...pod.metadata, annotations } });
+  const [web] = await node.waitUntilRunning(name);
+  const gateway = node.containerd.subnet.replace("0/24", "1");
+  for (const address of [`${web?.ip}:8080`, `${gateway}:${hostPort}`]) await expectPage(`http://${address}/`);
+}
+
+inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => {
+  describe.each(versionsUnderTest)("containerd %s", (version) => {
+    beforeAll(async () => {
+      await execa("ip", ["link", "set", "lo", "up"]);
+      node = await startNodeWithoutAgent({ version });
+      networks = await prepareNetworks(node);
+      await networks.useChain();
+      await networks.useConfDir(node.paths.cniConfDir);
+      await node.startAgent();
+    });
+    afterAll(async () => {
+      await node.tearDown();
+      await networks.removeRecords();
+    });
+
+    test("is installed beside running pods: none restarts, and those from before and after it end cleanly", async () => {
+      const old = namesOf("old");
+      await startPods(...old);
+      const before = await containersOf(...old);
+      await node.agent.stop();
+      expect(await networks.berthCni("install")).toMatchObject({ exitCode: 0 });
+      await networks.useConfDir(networks.delegateDir);
+      await startOwner("auto");
+      await node.waitForLogLine("the agent executes the network of pods");
+      const late = namesOf("new");
+      await startPods(...late);
+      await startWeb("web");
+      expect(await containersOf(...old)).toEqual(before);
+      const executed = linesContaining(await node.log(), "network ADD", "held-bridge", "portmap");
+      expect(executed).toHaveLength(late.length + 1);
+      await removePods(...old, ...late, "web");
+      expect(await networks.remains()).toEqual(nothing);
+    });
+
+    test("a pod that is deleted while the agent is away leaves nothing", async () => {
+      await startPods("away");
+      const { links, leases, cached } = await networks.remains();
+      expect([links.length, leases.length, cached.length]).toEqual([1, 1, 2]);
+      await node.agent.kill9();
+      await networks.removeSandboxOf("away-berth");
+      expect(await networks.remains()).toEqual(nothing);
+      await node.removeFile("away.yaml");
+      await startOwner("agent");
+      await node.waitUntilEmpty();
+    });
+
+    test("an agent that is stopped during ADD goes on with it", async () => {
+      await networks.hold();
+      await node.putManifest(podOf("stopped"));
+      await networks.waitUntilHeld();
+      process.kill(node.agent.pid, "SIGSTOP");
+      await networks.letGo();
+      await pollUntil("the link of the pod", 10_000, async () => (await networks.remains()).links.length === 1);
+      expect((await node.containers()).length).toBe(0);
+      process.kill(node.agent.pid, "SIGCONT");
+      const [pod] = await node.waitUntilRunning("stopped");
+      expect(pod?.restarts).toBe(0);
+      await removePods("stopped");
+      expect(await networks.remains()).toEqual(nothing);
+    });
+
+    test("an ADD whose time is over is undone by the agent when it goes on, and the pod starts", async () => {
+      const list = join(networks.delegateDir, "10-berth.conflist");
+      const installed = await readFile(list, "utf8");
+      await writeFile(list, installed.replace(/"timeoutMs": \d+/, '"timeoutMs": 2000'));
+      await node.containerd.restart();
+      await networks.hold();
+      await node.putManifest(podOf("late"));
+      await networks.waitUntilHeld();
+      process.kill(node.agent.pid, "SIGSTOP");
+      await pollUntil("the end of ADD's time", 10_000, async () =>
+        (await readFile(node.containerd.logFile, "utf8")).includes("has not answered ADD within 2000 ms"),
+      );
+      await networks.letGo();
+      process.kill(node.agent.pid, "SIGCONT");
+      await node.waitUntilRunning("late");
+      const { links, leases } = await networks.remains();
+      expect([links.length, leases.length]).toEqual([1, 1]);
+      await removePods("late");
+      expect(await networks.remains()).toEqual(nothing);
+      await writeFile(list, installed);
+      await node.containerd.restart();
+    });
+
+    test("a list that changes serves new pods; uninstall is refused, with names, while pods of the built-in network run", async () => {
+      const [chained, builtin] = [namesOf("chained"), namesOf("builtin")];
+      await startPods(...chained);
+      const before = await containersOf(...chained);
+      await networks.useBuiltin();
+      await startPods(...builtin);
+      await startWeb("web");
+      const { reserved } = await networks.remains();
+      expect(reserved.length).toBe(builtin.length + 1);
+      expect(await limitedLinks()).toBe(1);
+      const refused = await networks.berthCni("uninstall");
+      expect(refused.exitCode).toBe(1);
+      for (const name of [...builtin, "web"]) expect(refused.output).toContain(`default/${name}-berth`);
+      expect(refused.output).not.toContain("chained");
+      await removePods(...builtin, "web");
+
+      expect(await networks.berthCni("uninstall")).toMatchObject({ exitCode: 0 });
+      await node.agent.stop();
+      await networks.useChain();
+      await networks.useConfDir(node.paths.cniConfDir);
+      await node.startAgent();
+      expect(await containersOf(...chained)).toEqual(before);
+      await startPods("after");
+      await removePods(...chained, "after");
+      expect(await networks.remains()).toEqual({ ...nothing, cached: [] });
+    });
+  });
+});

@@ -51,6 +51,7 @@ import { CGROUP_MOUNT_POINT, createCgroupsIfConfigured } from "./wiring/cgroups.
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
+import { type OwnedNetwork, openOwnedNetwork } from "./wiring/network-owner.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
 import { startServers } from "./wiring/servers.ts";
 import { createTracesIfConfigured } from "./wiring/traces.ts";
@@ -122,9 +123,9 @@ async function runWithLocks(
   const ipOptions = { configured, nodeName, net: createNet(), clock, log, onArrival: podWakes.emit };
   const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
+  const network = await openOwnedNetwork(config, { exec, hostFiles, root, env: process.env, clock, log, metrics });
   const nodeDeps = { addresses: machineIPs, clock, log };
-  const readDriver: LocalNodeOptions["readCgroupDriver"] = (options) => readCgroupDriver(runtime, options);
-  const nodeAdapters = { ...nodeDeps, runtime, readCgroupDriver: readDriver, proc, files: hostFiles, machine };
+  const nodeAdapters = { ...nodeDeps, ...readersOf(runtime, network), proc, files: hostFiles, machine };
   const node = createNode(config, cgroups?.node, nodeAdapters);
   const clusterNode = await createClusterNodeIfConfigured(config, {
     ...nodeDeps,
@@ -159,7 +160,7 @@ async function runWithLocks(
   });
   podWakes.subscribe(agent.wakeAll);
   const sources = { agent, runtime, metrics, thisMachine, podsCgroup: cgroups?.podsPath, logControl };
-  const served = { config, clusterNode, allocatable, commandLine };
+  const served = { config, clusterNode, allocatable, commandLine, network };
   const servers = await startServers(served, { root, exec, hostFiles, ...sources, clock, log });
   try {
     if (clusterNode !== undefined) recordMachineEvents(thisMachine, clusterNode);
@@ -170,6 +171,15 @@ async function runWithLocks(
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods keep running");
+}
+
+/** What the node reads of the runtime: NetworkReady is the condition of the network that the agent executes, if it does. */
+function readersOf(
+  runtime: CriRuntime,
+  network: OwnedNetwork | undefined,
+): Pick<LocalNodeOptions, "runtime" | "readCgroupDriver"> {
+  const status = network?.withCondition(runtime.status) ?? runtime.status;
+  return { runtime: { ...runtime, status }, readCgroupDriver: (options) => readCgroupDriver(runtime, options) };
 }
 
 /** What most nodes do not use: it is loaded only if it is configured. */

@@ -6,10 +6,11 @@ import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
+import { StatusResponse } from "../../proto/cri/gen/api.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { NetworkOwner } from "../config/config.ts";
 import { createKubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
-import { serveNetworkIfOwned } from "./network-owner.ts";
+import { openOwnedNetwork } from "./network-owner.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -20,17 +21,24 @@ afterEach(() => rm(folder, { recursive: true }));
 
 const own = () => join(folder, "root/cni.sock");
 const listWith = (socket: string) =>
-  formatDelegateList({ socket, confDir: "/c", binDirs: ["/b"], cacheDir: join(folder, "cache"), timeoutMs: 1_000 });
+  formatDelegateList({
+    ...{ socket, confDir: join(folder, "net.d"), binDirs: [join(folder, "bin")] },
+    ...{ cacheDir: join(folder, "cache"), timeoutMs: 1_000 },
+  });
 
-/** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
-async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {
+async function open(owner: NetworkOwner, list?: string) {
   const delegateDir = join(folder, "delegate.d");
   if (list !== undefined) await writeFile(join(delegateDir, "10-berth.conflist"), list);
   const adapters = {
     ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
     ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics: createKubeletMetrics() },
   };
-  const server = await serveNetworkIfOwned({ network: { owner, delegateDir } }, adapters);
+  return await openOwnedNetwork({ network: { owner, delegateDir } }, adapters);
+}
+
+/** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
+async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {
+  const server = (await open(owner, list))?.serve();
   if (server === undefined) return false;
   expect((await stat(own())).isSocket()).toBe(true);
   await server.stop();
@@ -61,4 +69,25 @@ test("an owner that cannot serve is no start, with what would cure it", async ()
   ];
   for (const [owner, list, message] of rows)
     await expect(serves(owner, list)).rejects.toMatchObject({ name: "StartError", message });
+});
+
+test("NetworkReady is the condition of the network that the agent executes", async () => {
+  const network = await open("agent", listWith(own()));
+  const ready = { type: "NetworkReady", status: true, reason: "", message: "" };
+  const read = async () => {
+    const status = network?.withCondition(async () => StatusResponse.fromPartial({ status: { conditions: [ready] } }));
+    return (await status?.())?.status?.conditions;
+  };
+  const notReady = (problem: string) => [
+    { ...ready, status: false, reason: "NetworkPluginNotReady", message: `Network plugin returns error: ${problem}` },
+  ];
+  const none = "has no network configuration: it must hold a file that ends with .conflist (code 7)";
+  expect(await read()).toEqual(notReady(`${folder}/net.d ${none}`));
+  await mkdir(join(folder, "net.d"));
+  const list = JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ type: "bridge" }] });
+  await writeFile(join(folder, "net.d/10-pods.conflist"), list);
+  expect(await read()).toEqual(notReady(`bridge: its binary is in none of the folders ${folder}/bin (code 50)`));
+  await mkdir(join(folder, "bin"));
+  await writeFile(join(folder, "bin/bridge"), "#!/bin/sh\n", { mode: 0o755 });
+  expect(await read()).toEqual([ready]);
 });

@@ -2,16 +2,19 @@ import { readConfDir } from "../../cni/conf-dir.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { CniError } from "../../cni/error.ts";
 import type { Executor } from "../../cni/executor.ts";
+import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
+import { messageOf } from "../../host/error-message.ts";
 import type { Exec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { Config } from "../config/config.ts";
 import { NETWORK_SOCKET } from "../config/local-socket.ts";
+import { withNetworkProblem } from "../observed/node/network-condition.ts";
 import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-error.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import { createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
-import { type NetworkServer, serveNetwork } from "../serve/network/network-server.ts";
+import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "../serve/network/network-server.ts";
 
 export interface NetworkAdapters {
   readonly exec: Exec;
@@ -26,21 +29,29 @@ export interface NetworkAdapters {
   readonly metrics: Pick<KubeletMetrics, "kubelet">;
 }
 
+/** The network that this agent executes. */
+export interface OwnedNetwork {
+  /** As the runtime's status, with the condition NetworkReady of the network that the agent executes. */
+  withCondition(status: Runtime["status"]): Runtime["status"];
+  /** Serves the delegate of the container runtime. Throws `StartError`. */
+  serve(): NetworkServer;
+}
+
 /**
- * Serves the delegate of the container runtime if the agent owns the network: with the owner `agent`, and with `auto` if the
- * installed delegate names this agent's socket. The list has the folders, so that the delegate executes the same network when the
- * agent is away. Throws `StartError`.
+ * The network of pods, if the agent owns it: with the owner `agent`, and with `auto` if the installed delegate names this agent's
+ * socket. The list has the folders, so that the delegate executes the same network when the agent is away. Rejects with
+ * `StartError`.
  */
-export async function serveNetworkIfOwned(
+export async function openOwnedNetwork(
   { network: { owner, delegateDir } }: Pick<Config, "network">,
   adapters: NetworkAdapters,
-): Promise<NetworkServer | undefined> {
+): Promise<OwnedNetwork | undefined> {
   if (owner === "runtime") return undefined;
   const { hostFiles, root } = adapters;
   const socket = root.path(NETWORK_SOCKET);
   const remedy = `berth cni install --conf-dir ${delegateDir} installs it; or set --network-owner=runtime`;
   const delegate = await readDelegate(hostFiles, delegateDir).catch(toNetworkError(remedy));
-  if (delegate?.socket === socket) return await serveDelegate(delegate, adapters);
+  if (delegate?.socket === socket) return await openNetwork(delegate, adapters);
   // Another agent of this machine may own the installed delegate.
   if (owner === "auto") return undefined;
   const found =
@@ -65,28 +76,44 @@ function toNetworkError(remedy: string): (error: unknown) => never {
   };
 }
 
-async function serveDelegate(delegate: DelegateConf, adapters: NetworkAdapters): Promise<NetworkServer> {
-  const { hostFiles, clock, log, metrics } = adapters;
+async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): Promise<OwnedNetwork> {
+  const { hostFiles: files, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
-  const { executeCall } = await import("../../cni/delegate/execute-call.ts");
-  const executor = await createNetworkExecutor(delegate, adapters);
+  const [{ executeCall }, { createNetworkReadiness }, executor] = await Promise.all([
+    import("../../cni/delegate/execute-call.ts"),
+    import("../../cni/delegate/network-readiness.ts"),
+    createNetworkExecutor(delegate, adapters),
+  ]);
   const record = createPluginCallRecorder(metrics);
-  const execute: Parameters<typeof serveNetwork>[0]["execute"] = (call, onCall, signal, undoSignal) => {
+  const execute: NetworkServerOptions["execute"] = (call, onCall, signal, undoSignal) => {
     const cni = executor.createCni((pluginCall) => {
       record(pluginCall);
       onCall(pluginCall);
     });
-    return executeCall({ cni, cache: executor.cache, files: hostFiles, confDir }, call, signal, undoSignal);
+    return executeCall({ cni, cache: executor.cache, files, confDir }, call, signal, undoSignal);
   };
-  try {
-    const server = serveNetwork({ path: socket, execute, clock, log });
-    log.info({ confDir, socket }, "the agent executes the network of pods");
-    return server;
-  } catch (error) {
-    return toStartError("cannot serve the network", ROOT_DIR_HINT)(error);
-  }
+  const problemOf = createNetworkReadiness({ ...executor, cni: executor.createCni(record), files, confDir });
+  return {
+    withCondition: (status) => async (options) => {
+      const timeout = AbortSignal.timeout(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
+      const problem = problemOf(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
+      return withNetworkProblem(await status(options), await problem);
+    },
+    serve() {
+      try {
+        const server = serveNetwork({ path: socket, execute, clock, log });
+        log.info({ confDir, socket }, "the agent executes the network of pods");
+        return server;
+      } catch (error) {
+        return toStartError("cannot serve the network", ROOT_DIR_HINT)(error);
+      }
+    },
+  };
 }
+
+/** How long plugins may take to answer STATUS. */
+const STATUS_TIMEOUT_MS = 10_000;
 
 async function createNetworkExecutor(
   { binDirs, cacheDir }: DelegateConf,

@@ -24,7 +24,7 @@ import { createPodLookup } from "./api/pod-lookup.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
 import { createAgentLogs } from "./container-logs.ts";
 import { serveLocalExec } from "./local-exec.ts";
-import { serveNetworkIfOwned } from "./network-owner.ts";
+import type { OwnedNetwork } from "./network-owner.ts";
 import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 
 export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "clientCertificate" | "volumes"> &
@@ -32,7 +32,7 @@ export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" |
 
 /** Serves the commands of this machine, and the node's API unless `enableServer` is false. Throws `StartError`. */
 export async function startServers(served: ServedNode, adapters: ServerAdapters): Promise<{ stop(): Promise<void> }> {
-  const { config, clusterNode } = served;
+  const { config, clusterNode, network } = served;
   const { root, exec, clock, agent } = adapters;
   const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
   const volumes = createVolumeFigures(statOptions, agent, { ...config, ...served });
@@ -58,8 +58,7 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
       serveLocalCommands({ root, clock, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
     );
     started.push(await serveLocalExec({ ...adapters, knownPods }, agent));
-    const network = await serveNetworkIfOwned(config, { ...adapters, env: process.env });
-    if (network !== undefined) started.push(network);
+    if (network !== undefined) started.push(network.serve());
     return { stop };
   } catch (error) {
     await stop();
@@ -103,6 +102,8 @@ export interface ServedNode extends Pick<NodeFacts, "allocatable"> {
   readonly config: Config;
   readonly clusterNode: ClusterNode | undefined;
   readonly commandLine: AgentCommandLine;
+  /** Undefined if the runtime executes the network. */
+  readonly network: OwnedNetwork | undefined;
 }
 
 interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volumes" | "logs"> {

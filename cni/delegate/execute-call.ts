@@ -57,8 +57,8 @@ export async function executeCall(
   }
 }
 
-/** Throws `CniError` with code 7 if there is no network, or it contains the delegate. */
-async function loadChain(files: ExecuteCallDeps["files"], confDir: string): Promise<NetworkConf> {
+/** The network that is executed: the first one of the folder. Rejects with `CniError` code 7 if there is none, or it contains the delegate. */
+export async function loadChain(files: ExecuteCallDeps["files"], confDir: string): Promise<NetworkConf> {
   const conf = await loadNetwork(files, confDir);
   if (!containsDelegate(conf)) return conf;
   const message = `${confDir}: the network ${conf.name} contains ${DELEGATE_TYPE}, which would call itself without end; the list of berth cni install belongs into another folder`;

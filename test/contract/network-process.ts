@@ -1,7 +1,7 @@
 // The agent's part of the network in a process of its own, which tests stop and kill. Arguments: root directory, delegate's folder.
 
 import { createKubeletMetrics } from "../../agent/serve/metrics/kubelet-metrics.ts";
-import { serveNetworkIfOwned } from "../../agent/wiring/network-owner.ts";
+import { openOwnedNetwork } from "../../agent/wiring/network-owner.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
@@ -9,7 +9,7 @@ import { FakeLog } from "../fakes/log.ts";
 
 const [rootDir = "", delegateDir = ""] = process.argv.slice(2);
 const hostFiles = createFiles("/");
-await serveNetworkIfOwned(
+const network = await openOwnedNetwork(
   { network: { owner: "agent", delegateDir } },
   {
     ...{ hostFiles, env: process.env, log: new FakeLog(), metrics: createKubeletMetrics() },
@@ -18,4 +18,5 @@ await serveNetworkIfOwned(
     clock: createClock(),
   },
 );
+network?.serve();
 process.stdout.write("served\n");

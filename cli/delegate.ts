@@ -3,6 +3,8 @@ import type { DelegateCall } from "../cni/delegate/delegate-call.ts";
 import type { DelegateConf } from "../cni/delegate/delegate-conf.ts";
 import type { CallOutput } from "../cni/delegate/execute-call.ts";
 import { runDelegate } from "../cni/delegate/run-delegate.ts";
+import { CniError, cniCodes } from "../cni/error.ts";
+import type { NetworkDefinitions } from "../cni/secondary/pod-networks.ts";
 import { createClock } from "../host/clock.ts";
 
 /**
@@ -23,6 +25,18 @@ async function execute(conf: DelegateConf, call: DelegateCall, signal: AbortSign
     import("./cni/local-executor.ts"),
   ]);
   const { files, executor } = createLocalExecutor(conf, "berth-cni");
-  const deps = { cni: executor.createCni(() => {}), cache: executor.cache, files, confDir: conf.confDir };
-  return await executeCall(deps, call, signal);
+  const { cache, locks } = executor;
+  const deps = { cni: executor.createCni(() => {}), cache, locks, files, confDir: conf.confDir };
+  return await executeCall({ ...deps, definitions: definitionsOfAgent(conf) }, call, signal);
+}
+
+/** Only the agent reads objects of the API server. A pod that selects networks waits for it, instead of starting without them. */
+function definitionsOfAgent({ socket }: DelegateConf): NetworkDefinitions {
+  return {
+    async read({ namespace, name }) {
+      const message = `the pod selects the network ${namespace}/${name}, which the agent on ${socket} reads from the API server; it is away`;
+      throw new CniError(cniCodes.tryAgainLater, message);
+    },
+    async publishStatus() {},
+  };
 }

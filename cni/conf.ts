@@ -88,6 +88,17 @@ export function withPlugins(conf: NetworkConf, more: readonly PluginConf[]): Net
   return { ...conf, plugins, text: JSON.stringify({ ...JSON.parse(conf.text), ...whole }) };
 }
 
+/** The network whose plugins get `cniArgs` as `args.cni`, beside those that they have there. CNI's conventions, "args". */
+export function withCniArgs(conf: NetworkConf, cniArgs: Fields): NetworkConf {
+  const plugins = conf.plugins.map((plugin) => {
+    const args = isObject(plugin.fields["args"]) ? plugin.fields["args"] : {};
+    const own = isObject(args["cni"]) ? args["cni"] : {};
+    return { ...plugin, fields: { ...plugin.fields, args: { ...args, cni: { ...own, ...cniArgs } } } };
+  });
+  const text = JSON.stringify({ ...JSON.parse(conf.text), plugins: plugins.map(({ fields }) => fields) });
+  return { ...conf, plugins, text };
+}
+
 function parsePlugins(fields: Fields, where: string): readonly PluginConf[] {
   if (!("plugins" in fields)) return [];
   const { plugins } = fields;

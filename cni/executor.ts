@@ -2,7 +2,7 @@ import type { Clock } from "../host/clock.ts";
 import type { Exec } from "../host/exec.ts";
 import type { Files } from "../host/fs/files.ts";
 import type { Netlink } from "../host/netlink/netlink.ts";
-import { createAttachmentLocks } from "./attachment-locks.ts";
+import { type AttachmentLocks, createAttachmentLocks } from "./attachment-locks.ts";
 import { BUILTIN_TYPE, createBuiltinNetwork } from "./builtin/plugin.ts";
 import { type Cni, createCni } from "./network.ts";
 import { createPluginBinaries, type PluginBinaries } from "./plugin-binaries.ts";
@@ -30,6 +30,7 @@ export interface ExecutorOptions {
 /** What executes the networks of this machine: binaries, the built-in network, the cache, and locks across processes. */
 export interface Executor {
   readonly cache: ResultCache;
+  readonly locks: AttachmentLocks;
   readonly binaries: PluginBinaries;
   /** The plugins of this process by their `type`. */
   readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
@@ -56,6 +57,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description });
   return {
     cache,
+    locks,
     binaries,
     inProcess,
     createCni: (onCall) =>

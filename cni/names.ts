@@ -35,7 +35,8 @@ export function checkParameters({ containerId, ifName, args }: Parameters): void
       );
 }
 
-function ifNameProblem(ifName: string): string | undefined {
+/** Why the kernel accepts no interface of this name, such as `must have at most 15 bytes`; undefined if it does. */
+export function ifNameProblem(ifName: string): string | undefined {
   if (ifName === "" || ifName === "." || ifName === "..") return "must be the name of an interface";
   if (Buffer.byteLength(ifName) > MAX_IF_NAME_BYTES) return `must have at most ${MAX_IF_NAME_BYTES} bytes`;
   return /[/:\s\0]/.test(ifName) ? "must have no '/', ':' and white space" : undefined;

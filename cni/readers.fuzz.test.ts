@@ -7,6 +7,7 @@ import { decodeDelegateCall, encodeDelegateCall } from "./delegate/delegate-call
 import { CniError } from "./error.ts";
 import { readPluginOutput } from "./plugin-output.ts";
 import { formatResult, parseResult } from "./result.ts";
+import { parseNetworksAnnotation } from "./secondary/network-selection.ts";
 import { cniVersions } from "./version.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
@@ -175,6 +176,31 @@ test(
       fc.property(text, (content) => {
         const entry = decodeCacheEntry(content, key);
         expect(typeof entry === "string" || typeof entry.network === "string").toBe(true);
+      }),
+      { numRuns },
+    );
+  },
+  longMs,
+);
+
+test(
+  "any annotation selects networks with interfaces of their own, or a CniError says why not",
+  () => {
+    const keys = ["name", "namespace", "interface", "ips", "mac", "portMappings", "bandwidth", "cni-args", "a.b"];
+    const element = fc.record(
+      { ...Object.fromEntries(keys.map((key) => [key, arbitraryJson])), name: fc.constantFrom("lan", "a/b", "") },
+      { requiredKeys: ["name"] },
+    );
+    const text = fc.oneof(
+      fc.array(element).map((elements) => JSON.stringify(elements)),
+      fc.array(fc.constantFrom("lan", "a/lan", "lan@net1", "lan@st0")).map((names) => names.join(",")),
+      fc.string(),
+    );
+    fc.assert(
+      fc.property(text, (annotation) => {
+        const pod = { namespace: "shop", ifName: "eth0" };
+        const selections = orCniError(() => parseNetworksAnnotation(annotation, pod)) ?? [];
+        expect(new Set(["eth0", ...selections.map(({ ifName }) => ifName)]).size).toBe(selections.length + 1);
       }),
       { numRuns },
     );

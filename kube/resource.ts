@@ -13,6 +13,7 @@ import type {
   Service,
   ServiceAccount,
 } from "../proto/kubernetes/gen/types.ts";
+import type { NetworkAttachmentDefinition } from "../proto/kubernetes/network-attachments.ts";
 
 /** The fields that every API object has. */
 export interface KubeObject {
@@ -62,6 +63,14 @@ export const leases = (namespace: string): Resource<Lease> => ({
   group: "coordination.k8s.io",
   version: "v1",
   plural: "leases",
+  namespace,
+});
+
+/** Served only where its custom resource definition is installed. */
+export const networkAttachmentDefinitions = (namespace: string): Resource<NetworkAttachmentDefinition> => ({
+  group: "k8s.cni.cncf.io",
+  version: "v1",
+  plural: "network-attachment-definitions",
   namespace,
 });
 

@@ -38,7 +38,7 @@ async function open(owner: NetworkOwner, list?: string) {
 
 /** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
 async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {
-  const server = (await open(owner, list))?.serve();
+  const server = (await open(owner, list))?.serve(undefined);
   if (server === undefined) return false;
   expect((await stat(own())).isSocket()).toBe(true);
   await server.stop();

@@ -8,12 +8,14 @@ import { messageOf } from "../../host/error-message.ts";
 import type { Exec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
+import type { KubeClient } from "../../kube/client.ts";
 import type { Config } from "../config/config.ts";
 import { NETWORK_SOCKET } from "../config/local-socket.ts";
 import { withNetworkProblem } from "../observed/node/network-condition.ts";
 import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-error.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import { createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
+import { createNetworkDefinitions, definitionsOfStandaloneNode } from "../serve/network/network-definitions.ts";
 import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "../serve/network/network-server.ts";
 
 export interface NetworkAdapters {
@@ -29,12 +31,15 @@ export interface NetworkAdapters {
   readonly metrics: Pick<KubeletMetrics, "kubelet">;
 }
 
+/** What the agent asks its API server for; undefined on a standalone node. */
+type NetworkKube = Pick<KubeClient, "get" | "patch"> | undefined;
+
 /** The network that this agent executes. */
 export interface OwnedNetwork {
   /** As the runtime's status, with the condition NetworkReady of the network that the agent executes. */
   withCondition(status: Runtime["status"]): Runtime["status"];
-  /** Serves the delegate of the container runtime. Throws `StartError`. */
-  serve(): NetworkServer;
+  /** Serves the delegate of the container runtime. `kube` has the networks that pods select. Throws `StartError`. */
+  serve(kube: NetworkKube): NetworkServer;
 }
 
 /**
@@ -86,12 +91,16 @@ async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): P
     createNetworkExecutor(delegate, adapters),
   ]);
   const record = createPluginCallRecorder(metrics);
-  const execute: NetworkServerOptions["execute"] = (call, onCall, signal, undoSignal) => {
-    const cni = executor.createCni((pluginCall) => {
-      record(pluginCall);
-      onCall(pluginCall);
-    });
-    return executeCall({ cni, cache: executor.cache, files, confDir }, call, signal, undoSignal);
+  const createExecute = (kube: NetworkKube): NetworkServerOptions["execute"] => {
+    const definitions = kube === undefined ? definitionsOfStandaloneNode : createNetworkDefinitions(kube);
+    return (call, onCall, signal, undoSignal) => {
+      const cni = executor.createCni((pluginCall) => {
+        record(pluginCall);
+        onCall(pluginCall);
+      });
+      const { cache, locks } = executor;
+      return executeCall({ cni, cache, locks, files, confDir, definitions }, call, signal, undoSignal);
+    };
   };
   const problemOf = createNetworkReadiness({ ...executor, cni: executor.createCni(record), files, confDir });
   return {
@@ -100,9 +109,9 @@ async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): P
       const problem = problemOf(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
       return withNetworkProblem(await status(options), await problem);
     },
-    serve() {
+    serve(kube) {
       try {
-        const server = serveNetwork({ path: socket, execute, clock, log });
+        const server = serveNetwork({ path: socket, execute: createExecute(kube), clock, log });
         log.info({ confDir, socket }, "the agent executes the network of pods");
         return server;
       } catch (error) {

@@ -31,6 +31,7 @@ test("the list has a name of its own, one plugin, and the capabilities that runt
           mac: true,
           ips: true,
           cgroupPath: true,
+          "io.kubernetes.cri.pod-annotations": true,
         },
         ...conf,
       },

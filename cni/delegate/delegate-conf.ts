@@ -1,3 +1,4 @@
+import { podAnnotationsCapability } from "../../proto/kubernetes/well-known-names.ts";
 import { truncateText } from "../../proto/truncate-text.ts";
 import type { NetworkConf } from "../conf.ts";
 import { CniError, cniCodes } from "../error.ts";
@@ -12,8 +13,11 @@ export const DELEGATE_NETWORK = "berth-delegate";
 /** The version that the delegate speaks. */
 export const DELEGATE_VERSION: CniVersion = "1.0.0";
 
-/** A runtime hands a capability's argument over only to a plugin that declares it. */
-const CAPABILITIES = ["portMappings", "bandwidth", "ipRanges", "dns", "mac", "ips", "cgroupPath"] as const;
+/** A runtime hands a capability's argument over only to a plugin that declares it. A pod's annotations select secondary networks. */
+const CAPABILITIES = [
+  ...["portMappings", "bandwidth", "ipRanges", "dns", "mac", "ips", "cgroupPath"],
+  podAnnotationsCapability,
+] as const;
 
 /** The delegate's own fields in its configuration. All paths are absolute. */
 export interface DelegateConf {

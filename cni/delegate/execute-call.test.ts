@@ -49,7 +49,10 @@ async function run(verb: DelegateVerb, list: string | undefined, entries: readon
     list: async () => ({ entries, unreadable: [] }),
   };
   const { signal } = new AbortController();
-  const output = await executeCall({ cni, cache, files, confDir: "/c" }, { verb, attachment }, signal);
+  const definitions = { read: () => Promise.reject(new Error("read")), publishStatus: async () => {} };
+  const locks = { withAttachment: () => Promise.reject(new Error("locked")) };
+  const deps = { cni, cache, locks, files, confDir: "/c", definitions };
+  const output = await executeCall(deps, { verb, attachment }, signal);
   return { calls, output };
 }
 

@@ -1,22 +1,33 @@
 import type { Files } from "../../host/fs/files.ts";
+import type { AttachmentLocks } from "../attachment-locks.ts";
 import type { CacheEntry } from "../cache-entry.ts";
-import type { Attachment } from "../chain.ts";
+import type { AddSignals, Attachment } from "../chain.ts";
 import { type NetworkConf, parseNetworkConf } from "../conf.ts";
 import { loadNetwork } from "../conf-dir.ts";
 import { CniError, cniCodes } from "../error.ts";
 import type { Cni } from "../network.ts";
 import { formatResult } from "../result.ts";
 import type { ResultCache } from "../result-cache.ts";
+import {
+  addPodNetworks,
+  checkSecondaryNetworks,
+  deleteSecondaryNetworks,
+  type NetworkDefinitions,
+  selectsNetworks,
+} from "../secondary/pod-networks.ts";
 import type { DelegateCall } from "./delegate-call.ts";
 import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE, DELEGATE_VERSION } from "./delegate-conf.ts";
 
 export interface ExecuteCallDeps {
   readonly cni: Cni;
   readonly cache: Pick<ResultCache, "read" | "list">;
+  readonly locks: Pick<AttachmentLocks, "withAttachment">;
   /** Rooted at `/`. */
   readonly files: Pick<Files, "list" | "read">;
   /** The folder with the network that is executed. */
   readonly confDir: string;
+  /** The secondary networks that pods select. */
+  readonly definitions: NetworkDefinitions;
 }
 
 /** A call's result as JSON of the delegate's version; undefined for a verb that has none. */
@@ -25,31 +36,46 @@ export type CallOutput = Readonly<Record<string, unknown>> | undefined;
 /**
  * Executes a call of the delegate, in the agent or in the delegate's own process. ADD takes the first network of the folder, as
  * runtimes do. CHECK and DEL take the network of the attachment from the cache, since the folder may have another one by now.
- * Rejects as `Cni`; `undoSignal` is that of its `add`.
+ * Secondary networks come after it, and are deleted before it. Rejects as `Cni`; `undoSignal` is that of its `add`.
  */
 export async function executeCall(
   deps: ExecuteCallDeps,
   call: DelegateCall,
   signal: AbortSignal,
-  undoSignal?: AbortSignal,
+  undoSignal = signal,
+): Promise<CallOutput> {
+  const { containerId, ifName } = call.attachment;
+  const execute = () => executeVerb(deps, call, { signal, undoSignal });
+  if (!selectsNetworks(call.attachment)) return await execute();
+  // Otherwise DEL would run between two networks of an ADD that has been given up, and leave the later ones.
+  return await deps.locks.withAttachment({ network: DELEGATE_NETWORK, containerId, ifName }, execute, signal);
+}
+
+async function executeVerb(
+  deps: ExecuteCallDeps,
+  { verb, attachment }: DelegateCall,
+  signals: AddSignals,
 ): Promise<CallOutput> {
   const { cni, files, confDir } = deps;
-  const { attachment } = call;
-  switch (call.verb) {
+  const { signal } = signals;
+  switch (verb) {
     case "ADD": {
-      const { result } = await cni.add(await loadChain(files, confDir), attachment, signal, undoSignal);
-      return formatResult(result, DELEGATE_VERSION);
+      const conf = await loadChain(files, confDir);
+      return formatResult(await addPodNetworks(deps, conf, attachment, signals), DELEGATE_VERSION);
     }
     case "CHECK": {
       const entry = await findEntry(deps, undefined, attachment);
       if (entry === undefined)
         throw new CniError(cniCodes.unknownContainer, `the cache has no result of ADD for ${attachment.containerId}`);
       await cni.check(parseNetworkConf(entry.config, "the cached configuration"), attachment, signal);
+      await checkSecondaryNetworks(deps, entry, attachment, signal);
       return undefined;
     }
     case "DEL": {
       const conf = await chainIfUsable(files, confDir);
-      const network = (await findEntry(deps, conf, attachment))?.network ?? conf?.name;
+      const entry = await findEntry(deps, conf, attachment);
+      const network = entry?.network ?? conf?.name;
+      await deleteSecondaryNetworks(deps, entry, attachment, signal);
       // Neither a network nor an attachment: no ADD has made anything that this call could delete.
       if (network !== undefined) await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
       return undefined;

@@ -84,3 +84,12 @@ export const credentialIdKey = "authentication.kubernetes.io/credential-id";
 
 /** The container that kubectl takes if a command names none. */
 export const defaultContainerAnnotation = "kubectl.kubernetes.io/default-container";
+
+/** On pods: the networks that they are attached to beside the default one. Network Plumbing Working Group, standard v1.3, section 4. */
+export const networksAnnotation = "k8s.v1.cni.cncf.io/networks";
+/** On pods: the interfaces that they have got. The same standard, section 5. */
+export const networkStatusAnnotation = "k8s.v1.cni.cncf.io/network-status";
+/** The capability by which a container runtime hands a pod's annotations to CNI plugins. */
+export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
+/** Berth's own, among the cached parameters of a pod's default network: its secondary networks. */
+export const secondaryNetworksKey = "berth.dev/secondary-networks";

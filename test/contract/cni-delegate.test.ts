@@ -40,9 +40,13 @@ async function killAgent() {
 }
 
 /** Calls the delegate with what libcni gives it, and returns what it answers and how long it took. */
-async function call(verb: string, { timeoutMs = 60_000, netns = "/run/netns/inner", containerId = "3f2a" } = {}) {
+async function call(
+  verb: string,
+  { timeoutMs = 60_000, netns = "/run/netns/inner", containerId = "3f2a", annotations = {} } = {},
+) {
   const [plugin] = (JSON.parse(formatDelegateList(conf(timeoutMs))) as { plugins: [object] }).plugins;
-  const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] };
+  const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }];
+  const runtimeConfig = { portMappings, "io.kubernetes.cri.pod-annotations": annotations };
   const input = JSON.stringify({ cniVersion: "1.0.0", name: "berth-delegate", ...plugin, runtimeConfig });
   const parameters = { CNI_COMMAND: verb, CNI_CONTAINERID: containerId, CNI_NETNS: netns, CNI_IFNAME: "eth0" };
   const env = { ...parameters, CNI_ARGS: "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web", CNI_PATH: join(folder, "bin") };
@@ -167,6 +171,21 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       await startAgent();
       expect(await call("ADD", { netns: "/run/netns/nowhere" })).toMatchObject(expected);
       expect(await view()).toEqual(nothing);
+    }, 60_000);
+
+    test("a pod that selects networks waits for an agent, and one of a standalone node says that it cannot have them", async () => {
+      const annotations = { "k8s.v1.cni.cncf.io/networks": "lan" };
+      expect(await call("ADD", { annotations })).toMatchObject({
+        exitCode: 1,
+        output: { code: 11, msg: expect.stringMatching(/^the pod selects the network shop\/lan, .*; it is away$/) },
+      });
+      await startAgent();
+      expect(await call("ADD", { annotations })).toMatchObject({
+        exitCode: 1,
+        output: { code: 7, msg: expect.stringContaining("and this node has none (--kubeconfig)") },
+      });
+      expect(await view()).toEqual(nothing);
+      expect(await call("DEL", { annotations })).toMatchObject(done);
     }, 60_000);
 
     test("a chain that contains the delegate is refused", async () => {

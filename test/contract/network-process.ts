@@ -18,5 +18,5 @@ const network = await openOwnedNetwork(
     clock: createClock(),
   },
 );
-network?.serve();
+network?.serve(undefined);
 process.stdout.write("served\n");

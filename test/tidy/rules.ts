@@ -225,7 +225,7 @@ const architectureIsComplete: Rule = (tree) => {
       const folders = path.split("/").slice(0, -1);
       const [top = ""] = folders;
       if (
-        !/^(proto|host|probe-net|cri|cni|cgroups|kube|agent|cli|test|docs|examples)$/.test(top) ||
+        !/^(proto|host|probe-net|cri|cni|cgroups|kube|agent|cli|test|docs|examples|deploy)$/.test(top) ||
         folders.includes("gen")
       )
         return [];

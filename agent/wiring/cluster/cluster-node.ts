@@ -8,7 +8,7 @@ import { readProcessFigures } from "../../../host/process-figures.ts";
 import type { ClusterEndpointSource } from "../../../kube/auth/cluster-endpoint.ts";
 import { readInCluster } from "../../../kube/auth/in-cluster.ts";
 import { readKubeconfig } from "../../../kube/auth/kubeconfig.ts";
-import { createKubeClient } from "../../../kube/client.ts";
+import { createKubeClient, type KubeClient } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/error.ts";
 import { createReviews, type Reviews } from "../../../kube/reviews.ts";
 import { createKubeConnection } from "../../../kube/transport/connection.ts";
@@ -51,6 +51,8 @@ export interface ClusterNodeOptions {
 export interface ClusterNode {
   /** What the agent uses of the cluster. */
   readonly access: ClusterAccess;
+  /** Reads and patches what concerns the network of pods. */
+  readonly kube: Pick<KubeClient, "get" | "patch">;
   /** Reviews of the requests to the node's API. */
   readonly reviews: Reviews;
   /** Keeps the Node object and its lease up to date until the signal aborts; never rejects. */
@@ -130,6 +132,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
         return { ...sync, onActionFinished };
       },
     },
+    kube: watchedClient.kube,
     reviews: createReviews(connection),
     run: nodeSync.run,
     recordEvent: (event) => recorder.record(nodeReference(config), event),

@@ -1,0 +1,280 @@
+// ADD, DEL and CHECK of pods with secondary networks, as the delegate's calls execute them, with a cache on disk.
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClock } from "../../host/clock.ts";
+import { createFiles } from "../../host/fs/files.ts";
+import { createAttachmentLocks } from "../attachment-locks.ts";
+import type { Attachment } from "../chain.ts";
+import type { DelegateVerb } from "../delegate/delegate-call.ts";
+import { executeCall } from "../delegate/execute-call.ts";
+import { CniError } from "../error.ts";
+import { createCni } from "../network.ts";
+import type { PluginCall } from "../plugin-call.ts";
+import { createPluginCalls } from "../plugin-calls.ts";
+import { createResultCache } from "../result-cache.ts";
+import type { NetworkDefinitions, NetworkPod } from "./pod-networks.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-pod-networks-"));
+  await mkdir(join(folder, "net.d"));
+  await writeConf("10-pods", { name: "pods", plugins: [{ type: "bridge", capabilities: { portMappings: true } }] });
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const writeConf = (file: string, fields: object) =>
+  writeFile(join(folder, "net.d", `${file}.conflist`), JSON.stringify({ cniVersion: "1.0.0", ...fields }));
+
+const lan = { type: "macvlan", capabilities: { mac: true, portMappings: true, cgroupPath: true } };
+const definitionsInApi: Readonly<Record<string, object>> = {
+  "shop/lan": { cniVersion: "1.0.0", ...lan },
+  "infra/store": { cniVersion: "1.0.0", type: "vlan" },
+};
+
+/** The runtime's call for a pod with this annotation. */
+function attachmentOf(networks: string | undefined, more: Readonly<Record<string, string>> = {}): Attachment {
+  const annotations = { ...more, ...(networks !== undefined && { "k8s.v1.cni.cncf.io/networks": networks }) };
+  return {
+    containerId: "3f2a",
+    netns: "/run/netns/blue",
+    ifName: "eth0",
+    args: new Map([
+      ["K8S_POD_NAMESPACE", "shop"],
+      ["K8S_POD_NAME", "web"],
+      ["K8S_POD_UID", "u1"],
+    ]),
+    capabilityArgs: {
+      "io.kubernetes.cri.pod-annotations": annotations,
+      portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
+      cgroupPath: "/kubepods/web",
+    },
+  };
+}
+
+interface Faults {
+  /** Called with `VERB type` before each call of a plugin; it may throw. */
+  readonly onCall?: (call: string) => void | Promise<void>;
+  readonly onPublish?: () => void;
+}
+
+const failOn = (call: string, isFixed = () => false) => ({
+  onCall(called: string) {
+    if (called === call && !isFixed()) throw new CniError(100, "no address left");
+  },
+});
+
+function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new AbortController()) {
+  const calls: PluginCall[] = [];
+  const published: { readonly pod: NetworkPod; readonly status: unknown }[] = [];
+  const binaries = {
+    async call(call: PluginCall) {
+      calls.push(call);
+      await onCall?.(`${call.verb} ${call.conf["type"]}`);
+      if (call.verb !== "ADD") return undefined;
+      const last = call.ifName.at(-1);
+      const interfaces = [{ name: call.ifName, mac: `02:00:00:00:00:0${last}`, sandbox: call.netns }];
+      return { cniVersion: "1.0.0", interfaces, ips: [{ address: `10.${last}.0.5/16`, interface: 0 }] };
+    },
+  };
+  const definitions: NetworkDefinitions = {
+    async read({ namespace, name }) {
+      const config = definitionsInApi[`${namespace}/${name}`];
+      if (config === undefined) throw new CniError(7, `${namespace}/${name} not found`);
+      return { namespace, name, config: JSON.stringify(config) };
+    },
+    async publishStatus(pod, status) {
+      onPublish?.();
+      published.push({ pod, status: JSON.parse(status) });
+    },
+  };
+  const clock = createClock();
+  const cacheFiles = createFiles(folder);
+  const cache = createResultCache({ files: cacheFiles });
+  const callPlugin = createPluginCalls({ binaries, inProcess: new Map(), clock });
+  const locks = createAttachmentLocks({ files: cacheFiles, clock, description: "a test" });
+  const cni = createCni({ callPlugin, cache, locks });
+  const deps = { cni, cache, locks, files: createFiles("/"), confDir: join(folder, "net.d"), definitions };
+  const execute = (verb: DelegateVerb, attachment: Attachment, undoSignal?: AbortSignal) =>
+    executeCall(deps, { verb, attachment }, signal, undoSignal);
+  /** What was called since the last look. */
+  const lines = () =>
+    calls.splice(0).map(({ verb, conf, ifName }) => `${verb} ${conf["name"]}:${conf["type"]} ${ifName}`);
+  return { execute, calls, lines, published };
+}
+
+const cached = async () => (await readdir(join(folder, "results")).catch(() => [] as string[])).toSorted(); // No ADD has made the folder.
+
+const BOTH = "lan,infra/store@st0";
+const added = ["ADD pods:bridge eth0", "ADD lan:macvlan net1", "ADD store:vlan st0"];
+
+test("a pod without the annotation has the default network alone, and no status is written", async () => {
+  const { execute, lines, published } = createFixture();
+  await execute("ADD", attachmentOf(undefined));
+  expect([lines(), published]).toEqual([["ADD pods:bridge eth0"], []]);
+  await execute("ADD", attachmentOf(" "));
+  expect(published).toEqual([]);
+});
+
+test("the selected networks follow the default one, whose result is the answer", async () => {
+  const { execute, lines, published } = createFixture();
+  const output = await execute("ADD", attachmentOf(BOTH));
+  expect(output).toMatchObject({ ips: [{ address: "10.0.0.5/16" }] });
+  expect(lines()).toEqual(added);
+  expect(await cached()).toEqual(["lan-3f2a-net1", "pods-3f2a-eth0", "store-3f2a-st0"]);
+  expect(published).toEqual([
+    {
+      pod: { namespace: "shop", name: "web", uid: "u1" },
+      status: [
+        { name: "pods", interface: "eth0", ips: ["10.0.0.5"], mac: "02:00:00:00:00:00", default: true, dns: {} },
+        { name: "shop/lan", interface: "net1", ips: ["10.1.0.5"], mac: "02:00:00:00:00:01", dns: {} },
+        { name: "infra/store", interface: "st0", ips: ["10.0.0.5"], mac: "02:00:00:00:00:00", dns: {} },
+      ],
+    },
+  ]);
+});
+
+test("the pod's own host ports are those of the default network, its cgroup that of each that wants it", async () => {
+  const { execute, calls } = createFixture();
+  const own = [{ hostPort: 9090, containerPort: 90 }];
+  await execute(
+    "ADD",
+    attachmentOf(JSON.stringify([{ name: "lan" }, { name: "lan", mac: "02:00:00:00:00:07", portMappings: own }])),
+  );
+  expect(calls.map(({ conf }) => conf["runtimeConfig"])).toEqual([
+    { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] },
+    { cgroupPath: "/kubepods/web" },
+    { cgroupPath: "/kubepods/web", mac: "02:00:00:00:00:07", portMappings: [{ ...own[0], protocol: "tcp" }] },
+  ]);
+});
+
+test("DEL needs neither the annotation nor the API server, and goes in reverse order", async () => {
+  await createFixture().execute("ADD", attachmentOf(BOTH));
+  await rm(join(folder, "net.d/10-pods.conflist"));
+  const { execute, lines } = createFixture();
+  await execute("DEL", { ...attachmentOf(undefined), capabilityArgs: {} });
+  expect(lines()).toEqual(["DEL store:vlan st0", "DEL lan:macvlan net1", "DEL pods:bridge eth0"]);
+  expect(await cached()).toEqual([]);
+  await execute("DEL", attachmentOf(BOTH));
+  expect(lines()).toEqual([]);
+});
+
+test("a secondary network that cannot be deleted keeps no other one, and the next DEL finds it", async () => {
+  let isFixed = false;
+  const { execute, lines } = createFixture(failOn("DEL vlan", () => isFixed));
+  await execute("ADD", attachmentOf(BOTH));
+  lines();
+  await expect(execute("DEL", attachmentOf(BOTH))).rejects.toMatchObject({ code: 100, plugin: "vlan" });
+  expect(lines()).toEqual(["DEL store:vlan st0", "DEL lan:macvlan net1"]);
+  isFixed = true;
+  await execute("DEL", attachmentOf(BOTH));
+  expect(lines()).toEqual(["DEL store:vlan st0", "DEL lan:macvlan net1", "DEL pods:bridge eth0"]);
+  expect(await cached()).toEqual([]);
+});
+
+test("a plugin that fails takes what was made with it, in reverse order, and its words name the network", async () => {
+  const { execute, lines, published } = createFixture(failOn("ADD vlan"));
+  await expect(execute("ADD", attachmentOf(BOTH))).rejects.toMatchObject({
+    code: 100,
+    message: "the secondary network infra/store: vlan: no address left",
+  });
+  expect(lines()).toEqual([...added, "DEL store:vlan st0", "DEL lan:macvlan net1", "DEL pods:bridge eth0"]);
+  expect([await cached(), published]).toEqual([[], []]);
+});
+
+test("a status that cannot be written takes all networks with it", async () => {
+  const { execute, lines } = createFixture({
+    onPublish() {
+      throw new CniError(11, "the API server is away");
+    },
+  });
+  await expect(execute("ADD", attachmentOf("lan"))).rejects.toMatchObject({ message: "the API server is away" });
+  expect(lines()).toEqual([
+    "ADD pods:bridge eth0",
+    "ADD lan:macvlan net1",
+    "DEL lan:macvlan net1",
+    "DEL pods:bridge eth0",
+  ]);
+});
+
+test("an agent that dies between two networks leaves a record by which DEL deletes all", async () => {
+  const controller = new AbortController();
+  const onCall = (call: string) => {
+    if (call === "ADD vlan") controller.abort(new Error("killed"));
+    controller.signal.throwIfAborted();
+  };
+  const dying = createFixture({ onCall }, controller);
+  await expect(dying.execute("ADD", attachmentOf(BOTH))).rejects.toThrow("killed");
+  const { execute, lines } = createFixture();
+  await execute("DEL", attachmentOf(BOTH));
+  expect(lines()).toEqual(["DEL store:vlan st0", "DEL lan:macvlan net1", "DEL pods:bridge eth0"]);
+});
+
+test("an ADD that the runtime has given up is undone, and a DEL beside it waits for that", async () => {
+  const controller = new AbortController();
+  const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const onCall = async (call: string) => {
+    if (call !== "ADD macvlan") return;
+    reached.resolve();
+    await released.promise;
+  };
+  const slow = createFixture({ onCall }, controller);
+  const adding = slow.execute("ADD", attachmentOf(BOTH), new AbortController().signal);
+  await reached.promise;
+  controller.abort(new Error("given up"));
+  const other = createFixture();
+  const deleting = other.execute("DEL", attachmentOf(BOTH));
+  released.resolve();
+  await expect(adding).rejects.toThrow("given up");
+  await deleting;
+  expect(slow.lines()).toEqual([...added.slice(0, 2), "DEL lan:macvlan net1", "DEL pods:bridge eth0"]);
+  expect(slow.published).toEqual([]);
+  expect(other.lines()).toEqual(["DEL pods:bridge eth0"]);
+  expect(await cached()).toEqual([]);
+});
+
+test("CHECK checks each network with the parameters of ADD", async () => {
+  const { execute, lines } = createFixture();
+  await execute("ADD", attachmentOf(BOTH));
+  lines();
+  await execute("CHECK", attachmentOf(undefined));
+  expect(lines()).toEqual(["CHECK pods:bridge eth0", "CHECK lan:macvlan net1", "CHECK store:vlan st0"]);
+});
+
+test("a static pod gets its networks, and no status is written", async () => {
+  const { execute, lines, published } = createFixture();
+  await execute("ADD", attachmentOf("lan", { "kubernetes.io/config.source": "file" }));
+  expect([lines(), published]).toEqual([["ADD pods:bridge eth0", "ADD lan:macvlan net1"], []]);
+});
+
+const refused: readonly (readonly [what: string, networks: string, message: string])[] = [
+  ["a broken annotation", "lan@eth0", "must be another interface than that of the default network"],
+  ["a definition that does not exist", "lan,wan", "shop/wan not found"],
+  [
+    "what no plugin of the network can do",
+    '[{"name":"lan","ips":["10.1.0.9"]}]',
+    "the pod asks the network shop/lan for ips, and no plugin of it declares this capability",
+  ],
+];
+for (const [what, networks, message] of refused)
+  test(`${what} is refused before any plugin is called`, async () => {
+    const { execute, lines } = createFixture();
+    await expect(execute("ADD", attachmentOf(networks))).rejects.toMatchObject({
+      code: 7,
+      message: expect.stringContaining(message),
+    });
+    expect(lines()).toEqual([]);
+  });
+
+test("the cache has the pod's annotations only where a plugin wants them", async () => {
+  const { execute } = createFixture();
+  const text = () => Bun.file(join(folder, "results/pods-3f2a-eth0")).text();
+  await execute("ADD", attachmentOf(undefined, { note: "large" }));
+  expect(await text()).not.toContain("large");
+  await execute("DEL", attachmentOf(undefined));
+  const capabilities = { "io.kubernetes.cri.pod-annotations": true };
+  await writeConf("10-pods", { name: "pods", plugins: [{ type: "bridge", capabilities }] });
+  await execute("ADD", attachmentOf(undefined, { note: "large" }));
+  expect(await text()).toContain("large");
+});

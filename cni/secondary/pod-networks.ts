@@ -1,0 +1,207 @@
+import type { Files } from "../../host/fs/files.ts";
+import { isObject } from "../../proto/is-object.ts";
+import {
+  networksAnnotation,
+  podAnnotationsCapability,
+  sourceAnnotation,
+} from "../../proto/kubernetes/well-known-names.ts";
+import type { CacheEntry } from "../cache-entry.ts";
+import type { AddSignals, Attachment } from "../chain.ts";
+import type { NetworkConf } from "../conf.ts";
+import { CniError } from "../error.ts";
+import type { Cni } from "../network.ts";
+import type { CniResult } from "../result.ts";
+import { loadDefinition, type NetworkDefinition } from "./network-definition.ts";
+import { parseNetworksAnnotation } from "./network-selection.ts";
+import { formatNetworkStatus, networkStatusOf } from "./network-status.ts";
+import {
+  attachmentOf,
+  defaultCapabilityArgs,
+  type SecondaryNetwork,
+  secondaryNetworksOf,
+  toSecondaryNetwork,
+} from "./secondary-network.ts";
+
+/** A pod as the container runtime names it in CNI_ARGS. */
+export interface NetworkPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** What the API server has to do with the secondary networks of a pod. Every method rejects with `CniError`. */
+export interface NetworkDefinitions {
+  read(reference: Pick<NetworkDefinition, "namespace" | "name">, signal: AbortSignal): Promise<NetworkDefinition>;
+  /** Writes the annotation `k8s.v1.cni.cncf.io/network-status` of a pod. A pod that is gone is success. */
+  publishStatus(pod: NetworkPod, status: string, signal: AbortSignal): Promise<void>;
+}
+
+export interface PodNetworksDeps {
+  readonly cni: Pick<Cni, "add" | "del" | "check">;
+  /** Rooted at `/`. */
+  readonly files: Pick<Files, "list" | "read">;
+  /** The folder with the default network, and with those of definitions without a configuration. */
+  readonly confDir: string;
+  readonly definitions: NetworkDefinitions;
+}
+
+/**
+ * ADD of the default network and then of those that the pod's annotation selects, in its order; resolves with the result of the
+ * default one. If anything fails, what was made is deleted in reverse order. All definitions are read before the first ADD,
+ * so that one that is missing costs no plugin call. Rejects as `Cni`, and with code 7 for an annotation or a definition that
+ * cannot be used.
+ */
+export async function addPodNetworks(
+  deps: PodNetworksDeps,
+  conf: NetworkConf,
+  attachment: Attachment,
+  signals: AddSignals,
+): Promise<CniResult> {
+  const { cni } = deps;
+  const { signal, undoSignal } = signals;
+  const selections = await readSelections(deps, attachment, signal);
+  const secondaries = selections.map(({ network }) => network);
+  const capabilityArgs = defaultCapabilityArgs(conf, attachment.capabilityArgs, secondaries);
+  const own: Attachment = { ...attachment, capabilityArgs };
+  const { result } = await cni.add(conf, own, signal, undoSignal);
+  if (secondaries.length === 0) return result;
+  const made: SecondaryNetwork[] = [];
+  try {
+    const statuses = [networkStatusOf(conf.name, result, true)];
+    for (const { name, network } of selections) {
+      const adding = cni.add(network.conf, attachmentOf(attachment, network), signal, undoSignal);
+      const added = await adding.catch(toFailureOf(name));
+      made.push(network);
+      statuses.push(networkStatusOf(name, added.result, false));
+    }
+    await publish(deps, attachment, formatNetworkStatus(statuses), signal);
+    // The runtime does not wait for the answer any more.
+    if (signal.aborted && !undoSignal.aborted) throw signal.reason;
+  } catch (error) {
+    if (!undoSignal.aborted) await undo(deps, conf, own, made, undoSignal);
+    throw error;
+  }
+  return result;
+}
+
+/**
+ * DEL of the secondary networks of a pod, which the cache entry of its default network names, in reverse order; that of the default
+ * network is the caller's, and follows. Each is deleted, whatever becomes of the others; rejects with the first failure.
+ */
+export async function deleteSecondaryNetworks(
+  { cni }: Pick<PodNetworksDeps, "cni">,
+  entry: CacheEntry | undefined,
+  attachment: Attachment,
+  signal: AbortSignal,
+): Promise<void> {
+  await deleteEach(cni, entry === undefined ? [] : secondaryNetworksOf(entry), attachment, signal);
+}
+
+/** CHECK of the secondary networks of a pod, in their order. Rejects with the first failure. */
+export async function checkSecondaryNetworks(
+  { cni }: Pick<PodNetworksDeps, "cni">,
+  entry: CacheEntry,
+  attachment: Attachment,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const network of secondaryNetworksOf(entry))
+    await cni.check(network.conf, attachmentOf(attachment, network), signal);
+}
+
+interface Selected {
+  /** `namespace/name` of the definition. */
+  readonly name: string;
+  readonly network: SecondaryNetwork;
+}
+
+async function readSelections(
+  { files, confDir, definitions }: PodNetworksDeps,
+  attachment: Attachment,
+  signal: AbortSignal,
+): Promise<readonly Selected[]> {
+  const { namespace } = podOf(attachment);
+  const selected: Selected[] = [];
+  for (const selection of parseNetworksAnnotation(annotationOf(attachment), { namespace, ifName: attachment.ifName })) {
+    const definition = await definitions.read(selection, signal);
+    const conf = await loadDefinition(files, confDir, definition, selection.cniArgs);
+    const network = toSecondaryNetwork(selection, conf, attachment.capabilityArgs);
+    selected.push({ name: `${selection.namespace}/${selection.name}`, network });
+  }
+  return selected;
+}
+
+/** A static pod has no uid at the API server, and perhaps no mirror pod yet: nothing is written for it. */
+async function publish(
+  { definitions }: PodNetworksDeps,
+  attachment: Attachment,
+  status: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const source = annotationsOf(attachment)[sourceAnnotation] ?? "api";
+  if (source === "api") await definitions.publishStatus(podOf(attachment), status, signal);
+}
+
+/** Deletes what an ADD that has failed has made. The default network's cache entry stays while it names what exists. */
+async function undo(
+  { cni }: PodNetworksDeps,
+  conf: NetworkConf,
+  attachment: Attachment,
+  made: readonly SecondaryNetwork[],
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await deleteEach(cni, made, attachment, signal);
+    await cni.del(conf.name, attachment, conf, signal);
+  } catch {
+    // The failure of ADD says more. The runtime calls DEL, which fails again if this stays.
+  }
+}
+
+async function deleteEach(
+  cni: PodNetworksDeps["cni"],
+  networks: readonly SecondaryNetwork[],
+  attachment: Attachment,
+  signal: AbortSignal,
+): Promise<void> {
+  const failures: CniError[] = [];
+  for (const network of networks.toReversed())
+    try {
+      await cni.del(network.conf.name, attachmentOf(attachment, network), network.conf, signal);
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error;
+      failures.push(error);
+    }
+  if (failures[0] !== undefined) throw failures[0];
+}
+
+/** Whether a pod asks for more than its default network, perhaps by an annotation that cannot be read. */
+export function selectsNetworks(attachment: Attachment): boolean {
+  return annotationOf(attachment).trim() !== "";
+}
+
+function annotationOf(attachment: Attachment): string {
+  const annotation = annotationsOf(attachment)[networksAnnotation];
+  return typeof annotation === "string" ? annotation : "";
+}
+
+/** The annotations that the runtime hands over; all of them are texts. */
+function annotationsOf({ capabilityArgs }: Attachment): Readonly<Record<string, unknown>> {
+  const annotations = capabilityArgs[podAnnotationsCapability];
+  return isObject(annotations) ? annotations : {};
+}
+
+/** The failure of a plugin with the network that it is about: the event of the pod shows no more than the text. */
+function toFailureOf(network: string): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof CniError)) throw error;
+    const { code, message, details, plugin } = error;
+    const words = plugin === undefined ? message : `${plugin}: ${message}`;
+    throw new CniError(code, `the secondary network ${network}: ${words}`, { details, cause: error });
+  };
+}
+
+const podOf = ({ args }: Attachment): NetworkPod => ({
+  namespace: args.get("K8S_POD_NAMESPACE") ?? "",
+  name: args.get("K8S_POD_NAME") ?? "",
+  uid: args.get("K8S_POD_UID") ?? "",
+});

@@ -1,0 +1,89 @@
+import { isObject } from "../../proto/is-object.ts";
+import { podAnnotationsCapability, secondaryNetworksKey } from "../../proto/kubernetes/well-known-names.ts";
+import type { CacheEntry } from "../cache-entry.ts";
+import type { Attachment } from "../chain.ts";
+import { type NetworkConf, parseNetworkConf } from "../conf.ts";
+import { CniError, cniCodes } from "../error.ts";
+import type { NetworkSelection } from "./network-selection.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A network that a pod has beside its default one, with the interface and the arguments of its plugins. */
+export interface SecondaryNetwork {
+  readonly conf: NetworkConf;
+  readonly ifName: string;
+  readonly capabilityArgs: Fields;
+}
+
+/** What the runtime says of the pod itself. All else, such as its host ports, concerns the default interface alone. */
+const ARGS_OF_THE_POD = ["dns", "cgroupPath", podAnnotationsCapability];
+
+/**
+ * A selected network with the arguments of its plugins: what the selection asks for, and what the runtime says of the pod.
+ *
+ * @throws CniError with code 7 if the selection asks for what no plugin of the network can do. Standard, sections 4.1.2.1.3 to 4.1.2.1.10
+ */
+export function toSecondaryNetwork(
+  { namespace, name, ifName, capabilityArgs }: NetworkSelection,
+  conf: NetworkConf,
+  given: Fields,
+): SecondaryNetwork {
+  const declared = new Set(conf.plugins.flatMap(({ capabilities }) => capabilities));
+  const missing = Object.keys(capabilityArgs).find((capability) => !declared.has(capability));
+  if (missing !== undefined) {
+    const message = `the pod asks the network ${namespace}/${name} for ${missing}, and no plugin of it declares this capability`;
+    throw new CniError(cniCodes.invalidNetworkConf, message);
+  }
+  const ofPod = ARGS_OF_THE_POD.filter((key) => declared.has(key) && Object.hasOwn(given, key));
+  return {
+    conf,
+    ifName,
+    capabilityArgs: { ...Object.fromEntries(ofPod.map((key) => [key, given[key]])), ...capabilityArgs },
+  };
+}
+
+/** The attachment of a secondary network in the sandbox of the default one. */
+export function attachmentOf({ containerId, netns, args }: Attachment, secondary: SecondaryNetwork): Attachment {
+  const { ifName, capabilityArgs } = secondary;
+  return { containerId, netns, ifName, args, capabilityArgs };
+}
+
+/**
+ * The arguments of the default network, with the secondary networks among them. No plugin gets these, and the cache keeps
+ * them from before their ADD until after their DEL, so that DEL needs neither the pod nor the API server. The pod's
+ * annotations, which may be large, are only among them if a plugin wants them.
+ */
+export function defaultCapabilityArgs(
+  { plugins }: Pick<NetworkConf, "plugins">,
+  given: Fields,
+  secondaries: readonly SecondaryNetwork[],
+): Fields {
+  const { [podAnnotationsCapability]: annotations, ...others } = given;
+  const areWanted = plugins.some(({ capabilities }) => capabilities.includes(podAnnotationsCapability));
+  const kept = secondaries.map(({ conf, ...secondary }) => ({ config: conf.text, ...secondary }));
+  return {
+    ...others,
+    ...(areWanted && annotations !== undefined && { [podAnnotationsCapability]: annotations }),
+    ...(kept.length > 0 && { [secondaryNetworksKey]: kept }),
+  };
+}
+
+/** The secondary networks in the cache entry of a default network, in the order of ADD. What another program has broken is left out. */
+export function secondaryNetworksOf({
+  capabilityArgs,
+}: Pick<CacheEntry, "capabilityArgs">): readonly SecondaryNetwork[] {
+  const kept = capabilityArgs[secondaryNetworksKey];
+  return Array.isArray(kept) ? kept.flatMap((secondary: unknown) => decodeSecondary(secondary) ?? []) : [];
+}
+
+function decodeSecondary(secondary: unknown): SecondaryNetwork | undefined {
+  if (!isObject(secondary)) return undefined;
+  const { config, ifName, capabilityArgs } = secondary;
+  if (typeof config !== "string" || typeof ifName !== "string" || !isObject(capabilityArgs)) return undefined;
+  try {
+    return { conf: parseNetworkConf(config, "the cached configuration"), ifName, capabilityArgs };
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    return undefined;
+  }
+}

@@ -25,8 +25,7 @@ async function execute(conf: DelegateConf, call: DelegateCall, signal: AbortSign
     import("./cni/local-executor.ts"),
   ]);
   const { files, executor } = createLocalExecutor(conf, "berth-cni");
-  const { cache, locks } = executor;
-  const deps = { cni: executor.createCni(() => {}), cache, locks, files, confDir: conf.confDir };
+  const deps = { ...executor, cni: executor.createCni(() => {}), files, confDir: conf.confDir };
   return await executeCall({ ...deps, definitions: definitionsOfAgent(conf) }, call, signal);
 }
 

@@ -9,6 +9,7 @@ import { createPluginBinaries, type PluginBinaries } from "./plugin-binaries.ts"
 import type { InProcessPlugin } from "./plugin-call.ts";
 import { createPluginCalls, type PluginCallRecord } from "./plugin-calls.ts";
 import { createResultCache, type ResultCache, type UnreadableEntry } from "./result-cache.ts";
+import { createSetDefaultRoute, type SetDefaultRoute } from "./secondary/default-route.ts";
 
 export interface ExecutorOptions {
   readonly exec: Exec;
@@ -31,6 +32,7 @@ export interface ExecutorOptions {
 export interface Executor {
   readonly cache: ResultCache;
   readonly locks: AttachmentLocks;
+  readonly setDefaultRoute: SetDefaultRoute;
   readonly binaries: PluginBinaries;
   /** The plugins of this process by their `type`. */
   readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
@@ -58,6 +60,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
   return {
     cache,
     locks,
+    setDefaultRoute: createSetDefaultRoute(netlink),
     binaries,
     inProcess,
     createCni: (onCall) =>

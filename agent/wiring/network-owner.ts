@@ -98,8 +98,7 @@ async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): P
         record(pluginCall);
         onCall(pluginCall);
       });
-      const { cache, locks } = executor;
-      return executeCall({ cni, cache, locks, files, confDir, definitions }, call, signal, undoSignal);
+      return executeCall({ ...executor, cni, files, confDir, definitions }, call, signal, undoSignal);
     };
   };
   const problemOf = createNetworkReadiness({ ...executor, cni: executor.createCni(record), files, confDir });

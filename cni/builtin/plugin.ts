@@ -4,6 +4,7 @@ import { NetlinkError } from "../../host/netlink/error.ts";
 import { findLink } from "../../host/netlink/links.ts";
 import type { Netlink, NetworkNamespace } from "../../host/netlink/netlink.ts";
 import { hasChain } from "../../host/netlink/nftables.ts";
+import { isObject } from "../../proto/is-object.ts";
 import { CniError, cniCodes } from "../error.ts";
 import { checkParameters } from "../names.ts";
 import type { CniVerb, InProcessPlugin, PluginCall } from "../plugin-call.ts";
@@ -191,7 +192,8 @@ function check(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore, cal
     throw new CniError(cniCodes.unknownContainer, `the network ${conf.name} has no attachment ${keyOf(id)}`);
   const namespace = openPodNamespace(node, call.netns);
   try {
-    const { problem } = inspect(node, conf, namespace, attachment);
+    const isDefaultGateway = conf.isDefaultGateway && mayHaveDefaultRoute(call.conf["prevResult"]);
+    const { problem } = inspect(node, { ...conf, isDefaultGateway }, namespace, attachment);
     if (problem !== undefined) throw new CniError(codes.mismatch, problem);
   } finally {
     namespace.close();
@@ -200,6 +202,13 @@ function check(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore, cal
   const missing = attachment.addresses.find((address) => expected !== undefined && !expected.includes(address));
   if (missing !== undefined)
     throw new CniError(codes.mismatch, `the pod has the address ${missing}, which the result of its ADD has not`);
+}
+
+/** False for a result of version 1.1.0 without one: a secondary network has got the default route of the pod. */
+function mayHaveDefaultRoute(result: unknown): boolean {
+  if (!isObject(result) || !Array.isArray(result["ips"])) return true;
+  const { routes = [] } = result;
+  return !Array.isArray(routes) || routes.some((route) => isObject(route) && String(route["dst"]).endsWith("/0"));
 }
 
 /** The addresses of a result of version 1.1.0; undefined if there is no result. */

@@ -46,12 +46,13 @@ async function run(verb: DelegateVerb, list: string | undefined, entries: readon
   const cache = {
     read: async (key: Parameters<typeof cacheFileName>[0]) =>
       entries.find((entry) => cacheFileName(entry) === cacheFileName(key)),
+    write: async () => {},
     list: async () => ({ entries, unreadable: [] }),
   };
   const { signal } = new AbortController();
   const definitions = { read: () => Promise.reject(new Error("read")), publishStatus: async () => {} };
   const locks = { withAttachment: () => Promise.reject(new Error("locked")) };
-  const deps = { cni, cache, locks, files, confDir: "/c", definitions };
+  const deps = { cni, cache, locks, files, confDir: "/c", definitions, setDefaultRoute: () => {} };
   const output = await executeCall(deps, { verb, attachment }, signal);
   return { calls, output };
 }

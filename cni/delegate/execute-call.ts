@@ -8,6 +8,7 @@ import { CniError, cniCodes } from "../error.ts";
 import type { Cni } from "../network.ts";
 import { formatResult } from "../result.ts";
 import type { ResultCache } from "../result-cache.ts";
+import type { SetDefaultRoute } from "../secondary/default-route.ts";
 import {
   addPodNetworks,
   checkSecondaryNetworks,
@@ -20,8 +21,9 @@ import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE, DELEGATE_VERSION } f
 
 export interface ExecuteCallDeps {
   readonly cni: Cni;
-  readonly cache: Pick<ResultCache, "read" | "list">;
+  readonly cache: Pick<ResultCache, "read" | "write" | "list">;
   readonly locks: Pick<AttachmentLocks, "withAttachment">;
+  readonly setDefaultRoute: SetDefaultRoute;
   /** Rooted at `/`. */
   readonly files: Pick<Files, "list" | "read">;
   /** The folder with the network that is executed. */

@@ -5,7 +5,7 @@ import { type NetworkSelection, parseNetworksAnnotation } from "./network-select
 const pod = { namespace: "shop", ifName: "eth0" };
 const plain: NetworkSelection = {
   ...{ namespace: "shop", name: "lan", ifName: "net1" },
-  ...{ capabilityArgs: {}, cniArgs: undefined },
+  ...{ capabilityArgs: {}, defaultRoute: undefined, cniArgs: undefined },
 };
 
 /** What the annotation selects, or the failure as `code: message`. */
@@ -80,6 +80,11 @@ const selected: readonly (readonly [
         },
       },
     ],
+  ],
+  [
+    "one network may have the default route, with gateways of its own or those of its result",
+    [{ name: "lan" }, { name: "lan", "default-route": ["10.0.0.1", "fd00::1"] }],
+    [{}, { ifName: "net2", defaultRoute: ["10.0.0.1", "fd00::1"] }],
   ],
   ["cni-args are kept as they are", [{ name: "lan", "cni-args": { vlan: [1] } }], [{ cniArgs: { vlan: [1] } }]],
   ["keys of other programs are left alone", [{ name: "lan", "org.example.key": 1, "ipam-claim-reference": "c" }], [{}]],
@@ -181,9 +186,19 @@ const refused: readonly (readonly [what: string, annotation: unknown, problem: s
     '[0]: found the key "macs", must be one of name, namespace, interface, ips, mac,',
   ],
   [
-    "a default route",
-    list({ "default-route": ["10.0.0.1"] }),
-    "[0].default-route: Berth does not move the default route",
+    "a gateway that is none",
+    list({ "default-route": ["fe80::1%eth0"] }),
+    '[0].default-route: found ["fe80::1%eth0"], must',
+  ],
+  [
+    "a second gateway of a family",
+    list({ "default-route": ["10.0.0.1", "10.0.0.2"] }),
+    '[0].default-route: found ["10.0.0.1","10.0.0.2"], must have at most one gateway of each family',
+  ],
+  [
+    "a second default route",
+    [...list({ "default-route": [] }), ...list({ "default-route": ["10.0.0.1"] })],
+    "[1].default-route: [0] has it, too; must be on one network",
   ],
 ];
 for (const [what, annotation, problem] of refused)

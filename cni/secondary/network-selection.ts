@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { messageOf } from "../../host/error-message.ts";
+import { parseIp } from "../../host/ip-address.ts";
 import { isObject } from "../../proto/is-object.ts";
 import { networksAnnotation } from "../../proto/kubernetes/well-known-names.ts";
 import { truncateText } from "../../proto/truncate-text.ts";
@@ -16,6 +17,8 @@ export interface NetworkSelection {
   readonly ifName: string;
   /** What it asks of the plugins, by their capability: `ips`, `mac`, `portMappings`, `bandwidth`, `infinibandGUID`. */
   readonly capabilityArgs: Fields;
+  /** The gateways of the pod's default routes, which the network gets; without any those of its result. Undefined if it does not get them. */
+  readonly defaultRoute: readonly string[] | undefined;
   /** What the plugins get as `args.cni`. */
   readonly cniArgs: Fields | undefined;
 }
@@ -29,6 +32,7 @@ export interface SelectingPod {
 
 const KEYS: ReadonlySet<string> = new Set([
   ...["name", "namespace", "interface", "ips", "mac", "portMappings", "bandwidth", "infiniband-guid", "cni-args"],
+  "default-route",
   // Plugins that know it read it from the pod.
   "ipam-claim-reference",
 ]);
@@ -50,6 +54,9 @@ export function parseNetworksAnnotation(text: string, pod: SelectingPod): readon
     const owner = earlier === 0 ? "the default network" : `[${earlier - 1}]`;
     throw invalid(`[${index}].interface: found ${shown(ifName)}, must be another interface than that of ${owner}`);
   }
+  const routed = selections.flatMap(({ defaultRoute }, index) => (defaultRoute === undefined ? [] : [index]));
+  if (routed.length > 1)
+    throw invalid(`[${routed[1]}].default-route: [${routed[0]}] has it, too; must be on one network`);
   return selections;
 }
 
@@ -74,8 +81,6 @@ function parseReference(text: string, index: number): Fields {
 
 function toSelection(fields: unknown, path: string, index: number, pod: SelectingPod): NetworkSelection {
   if (!isObject(fields)) throw invalid(`${path}: found ${shown(fields)}, must be an object with a name`);
-  if (fields["default-route"] !== undefined)
-    throw invalid(`${path}.default-route: Berth does not move the default route; routes of the network's IPAM can`);
   // A key that contains a period belongs to another program.
   const unknown = Object.keys(fields).find((key) => !KEYS.has(key) && !key.includes("."));
   if (unknown !== undefined)
@@ -91,6 +96,7 @@ function toSelection(fields: unknown, path: string, index: number, pod: Selectin
     name,
     ifName: parseIfName(fields["interface"], path) ?? `net${index + 1}`,
     capabilityArgs: parseCapabilityArgs(fields, path),
+    defaultRoute: parseDefaultRoute(fields["default-route"], path),
     cniArgs: parseCniArgs(fields["cni-args"], path),
   };
 }
@@ -126,6 +132,17 @@ function parseHardwareAddress(value: unknown, path: string, bytes: number): stri
   const pattern = new RegExp(`^[0-9a-f]{2}(:[0-9a-f]{2}){${bytes - 1}}$`, "i");
   if (typeof value === "string" && pattern.test(value)) return value;
   throw invalid(`${path}: found ${shown(value)}, must be ${bytes} bytes such as ${Array(bytes).fill("02").join(":")}`);
+}
+
+/** Several gateways of a family would need metrics, which the standard leaves open. */
+function parseDefaultRoute(value: unknown, path: string): readonly string[] | undefined {
+  if (value === undefined) return undefined;
+  const at = `${path}.default-route: found ${shown(value)}`;
+  if (!Array.isArray(value) || !value.every((gateway) => typeof gateway === "string" && parseIp(gateway) !== undefined))
+    throw invalid(`${at}, must be a list of IP addresses`);
+  const families = value.map((gateway: string) => isIP(gateway));
+  if (new Set(families).size < families.length) throw invalid(`${at}, must have at most one gateway of each family`);
+  return value;
 }
 
 function parseCniArgs(value: unknown, path: string): Fields | undefined {

@@ -67,6 +67,7 @@ const failOn = (call: string, isFixed = () => false) => ({
 
 function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new AbortController()) {
   const calls: PluginCall[] = [];
+  const routes: unknown[] = [];
   const published: { readonly pod: NetworkPod; readonly status: unknown }[] = [];
   const binaries = {
     async call(call: PluginCall) {
@@ -75,7 +76,8 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
       if (call.verb !== "ADD") return undefined;
       const last = call.ifName.at(-1);
       const interfaces = [{ name: call.ifName, mac: `02:00:00:00:00:0${last}`, sandbox: call.netns }];
-      return { cniVersion: "1.0.0", interfaces, ips: [{ address: `10.${last}.0.5/16`, interface: 0 }] };
+      const ips = [{ address: `10.${last}.0.5/16`, gateway: `10.${last}.0.1`, interface: 0 }];
+      return { cniVersion: "1.0.0", interfaces, ips, routes: [{ dst: "0.0.0.0/0", gw: `10.${last}.0.1` }] };
     },
   };
   const definitions: NetworkDefinitions = {
@@ -95,16 +97,24 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
   const callPlugin = createPluginCalls({ binaries, inProcess: new Map(), clock });
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description: "a test" });
   const cni = createCni({ callPlugin, cache, locks });
-  const deps = { cni, cache, locks, files: createFiles("/"), confDir: join(folder, "net.d"), definitions };
+  const setDefaultRoute = (...route: unknown[]) => void routes.push(route);
+  const api = { definitions, setDefaultRoute };
+  const deps = { cni, cache, locks, files: createFiles("/"), confDir: join(folder, "net.d"), ...api };
   const execute = (verb: DelegateVerb, attachment: Attachment, undoSignal?: AbortSignal) =>
     executeCall(deps, { verb, attachment }, signal, undoSignal);
   /** What was called since the last look. */
   const lines = () =>
     calls.splice(0).map(({ verb, conf, ifName }) => `${verb} ${conf["name"]}:${conf["type"]} ${ifName}`);
-  return { execute, calls, lines, published };
+  return { execute, calls, lines, published, routes };
 }
 
 const cached = async () => (await readdir(join(folder, "results")).catch(() => [] as string[])).toSorted(); // No ADD has made the folder.
+
+/** The status of an interface, as the plugins of the fixture make it. */
+const statusOf = (ifName: string) => {
+  const last = ifName.at(-1);
+  return { interface: ifName, ips: [`10.${last}.0.5`], mac: `02:00:00:00:00:0${last}`, dns: {} };
+};
 
 const BOTH = "lan,infra/store@st0";
 const added = ["ADD pods:bridge eth0", "ADD lan:macvlan net1", "ADD store:vlan st0"];
@@ -127,13 +137,34 @@ test("the selected networks follow the default one, whose result is the answer",
     {
       pod: { namespace: "shop", name: "web", uid: "u1" },
       status: [
-        { name: "pods", interface: "eth0", ips: ["10.0.0.5"], mac: "02:00:00:00:00:00", default: true, dns: {} },
-        { name: "shop/lan", interface: "net1", ips: ["10.1.0.5"], mac: "02:00:00:00:00:01", dns: {} },
-        { name: "infra/store", interface: "st0", ips: ["10.0.0.5"], mac: "02:00:00:00:00:00", dns: {} },
+        { ...statusOf("eth0"), name: "pods", default: true, gateway: ["10.0.0.1"] },
+        { ...statusOf("net1"), name: "shop/lan", gateway: ["10.1.0.1"] },
+        { ...statusOf("st0"), name: "infra/store", gateway: ["10.0.0.1"] },
       ],
     },
   ]);
 });
+
+const routings: readonly (readonly [what: string, asked: readonly string[], gateways: readonly string[]])[] = [
+  ["the gateways that the pod names", ["10.1.0.9", "fd00::9"], ["10.1.0.9", "fd00::9"]],
+  ["the gateway of its result", [], ["10.1.0.1"]],
+];
+for (const [what, asked, gateways] of routings)
+  test(`a network may get the default route over ${what}, and CHECK sees no other one`, async () => {
+    const { execute, calls, published, routes } = createFixture();
+    await execute("ADD", attachmentOf(JSON.stringify([{ name: "lan", "default-route": asked }])));
+    expect(routes).toEqual([["/run/netns/blue", { ifName: "net1", gateways }]]);
+    expect(published[0]?.status).toEqual([
+      { ...statusOf("eth0"), name: "pods", default: true },
+      { ...statusOf("net1"), name: "shop/lan", gateway: gateways },
+    ]);
+    calls.length = 0;
+    await execute("CHECK", attachmentOf(undefined));
+    expect(calls.map(({ conf }) => (conf["prevResult"] as { routes?: object }).routes)).toEqual([
+      undefined,
+      gateways.map((gw) => ({ dst: gw.includes(":") ? "::/0" : "0.0.0.0/0", gw })),
+    ]);
+  });
 
 test("the pod's own host ports are those of the default network, its cgroup that of each that wants it", async () => {
   const { execute, calls } = createFixture();

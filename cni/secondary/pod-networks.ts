@@ -11,8 +11,9 @@ import type { NetworkConf } from "../conf.ts";
 import { CniError } from "../error.ts";
 import type { Cni } from "../network.ts";
 import type { CniResult } from "../result.ts";
+import { type Attached, type MoveDefaultRouteDeps, moveDefaultRoute } from "./default-route.ts";
 import { loadDefinition, type NetworkDefinition } from "./network-definition.ts";
-import { parseNetworksAnnotation } from "./network-selection.ts";
+import { type NetworkSelection, parseNetworksAnnotation } from "./network-selection.ts";
 import { formatNetworkStatus, networkStatusOf } from "./network-status.ts";
 import {
   attachmentOf,
@@ -36,7 +37,7 @@ export interface NetworkDefinitions {
   publishStatus(pod: NetworkPod, status: string, signal: AbortSignal): Promise<void>;
 }
 
-export interface PodNetworksDeps {
+export interface PodNetworksDeps extends MoveDefaultRouteDeps {
   readonly cni: Pick<Cni, "add" | "del" | "check">;
   /** Rooted at `/`. */
   readonly files: Pick<Files, "list" | "read">;
@@ -67,13 +68,15 @@ export async function addPodNetworks(
   if (secondaries.length === 0) return result;
   const made: SecondaryNetwork[] = [];
   try {
-    const statuses = [networkStatusOf(conf.name, result, true)];
-    for (const { name, network } of selections) {
+    const attached: Attached[] = [{ name: conf.name, conf, ifName: own.ifName, result, defaultRoute: undefined }];
+    for (const { name, network, defaultRoute } of selections) {
       const adding = cni.add(network.conf, attachmentOf(attachment, network), signal, undoSignal);
       const added = await adding.catch(toFailureOf(name));
       made.push(network);
-      statuses.push(networkStatusOf(name, added.result, false));
+      attached.push({ name, ...network, result: added.result, defaultRoute });
     }
+    const routed = await moveDefaultRoute(deps, attachment, attached);
+    const statuses = routed.map((each, index) => networkStatusOf(each.name, each.result, index === 0));
     await publish(deps, attachment, formatNetworkStatus(statuses), signal);
     // The runtime does not wait for the answer any more.
     if (signal.aborted && !undoSignal.aborted) throw signal.reason;
@@ -112,6 +115,7 @@ interface Selected {
   /** `namespace/name` of the definition. */
   readonly name: string;
   readonly network: SecondaryNetwork;
+  readonly defaultRoute: NetworkSelection["defaultRoute"];
 }
 
 async function readSelections(
@@ -125,7 +129,8 @@ async function readSelections(
     const definition = await definitions.read(selection, signal);
     const conf = await loadDefinition(files, confDir, definition, selection.cniArgs);
     const network = toSecondaryNetwork(selection, conf, attachment.capabilityArgs);
-    selected.push({ name: `${selection.namespace}/${selection.name}`, network });
+    const { defaultRoute } = selection;
+    selected.push({ name: `${selection.namespace}/${selection.name}`, network, defaultRoute });
   }
   return selected;
 }

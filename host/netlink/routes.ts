@@ -16,12 +16,14 @@ import type { Link } from "./links.ts";
 import type { NetlinkSocket } from "./socket.ts";
 
 const RTM_NEWROUTE = 24;
+const RTM_DELROUTE = 25;
 const RTM_GETROUTE = 26;
 const RTA_DST = 1;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
 const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
+const RT_SCOPE_NOWHERE = 255;
 const RTN_UNICAST = 1;
 const RTN_LOCAL = 2;
 
@@ -51,6 +53,21 @@ export function addRoute(
     attributes: [...destination, [RTA_GATEWAY, gateway], [RTA_OIF, u32(link.index)]],
     what: `add the route to ${formatPrefix(to)} over ${formatIp(gateway)} on ${link.name}`,
   });
+}
+
+/** Removes a route of a link from the main table. Absent is success. */
+export function removeRoute(socket: NetlinkSocket, { to, gateway, link }: Route): void {
+  const destination: readonly Attribute[] = to.bits === 0 ? [] : [[RTA_DST, to.bytes]];
+  const over: readonly Attribute[] = gateway === undefined ? [] : [[RTA_GATEWAY, gateway]];
+  const request = {
+    type: RTM_DELROUTE,
+    flags: 0,
+    // No protocol and no scope: those of the route do not matter.
+    body: rtmsg(to.bytes.length, to.bits, RT_TABLE_MAIN).with(6, RT_SCOPE_NOWHERE),
+    attributes: [...destination, ...over, [RTA_OIF, u32(link)]] as const,
+    what: `remove the route to ${formatPrefix(to)} of link ${link}`,
+  };
+  unlessCode(["ESRCH"], () => socket.request(request));
 }
 
 /** The routes of the main table of a family, which is that of an address of 4 or 16 bytes. */

@@ -352,6 +352,18 @@ describe.skipIf(!isRoot)("CHECK finds", () => {
     expect(node.leftovers().links).toHaveLength(1);
   });
 
+  test("no default route only where the result of ADD has one", async () => {
+    const pod = await node.addPod("c1");
+    outputIn(pod.namespace, "ip", "route", "del", "default");
+    const check = { ...pod.id, conf: { ...pod.id.conf, prevResult: pod.result } };
+    expect(await node.failureOf("CHECK", check)).toMatchObject({
+      code: 105,
+      message: expect.stringContaining("the default route over 10.88.0.1 is missing"),
+    });
+    const moved = { ...pod.result, routes: [] };
+    await node.call("CHECK", { ...check, conf: { ...check.conf, prevResult: moved } });
+  });
+
   test("no attachment, and a result with other addresses", async () => {
     const pod = await node.addPod("c1");
     expect(await node.failureOf("CHECK", { ...pod.id, containerId: "c2" })).toMatchObject({

@@ -31,7 +31,7 @@ import {
   newTable,
   removeEntries,
 } from "../../host/netlink/nftables.ts";
-import { addRoute, isLocalAddress, listRoutes } from "../../host/netlink/routes.ts";
+import { addRoute, isLocalAddress, listRoutes, removeRoute } from "../../host/netlink/routes.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { createTestNamespaces, outputIn } from "./network-namespaces.ts";
@@ -166,6 +166,14 @@ describe.skipIf(!isRoot)("netlink on this kernel", () => {
       link: link.index,
       gateway: ip("10.88.0.9"),
     });
+    addRoute(socket, link, { to: prefix("10.77.0.0/16"), gateway: ip("10.88.0.9") });
+    for (const text of ["0.0.0.0/0", "10.77.0.0/16", "10.88.0.0/16"]) {
+      const { bits } = prefix(text);
+      const found = () =>
+        listRoutes(socket, 4).filter(({ to }) => formatPrefix(to) === text || (bits === 0 && to.bits === 0));
+      for (const route of [...found(), ...found()]) removeRoute(socket, route);
+      expect([text, found()]).toEqual([text, []]);
+    }
     const local = () =>
       ["10.88.0.1", "10.88.0.2", "fd00::1", "fd00::2", "192.0.2.1"].filter((text) => isLocalAddress(socket, ip(text)));
     // The kernel finishes an address of IPv6 a moment later, by itself.

@@ -1,6 +1,6 @@
 // Pods with more than one network, as the agent executes them on containerd: definitions of a real API server, a plugin of
 // CNI's project and the built-in network, and their end while the agent is away.
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -48,9 +48,11 @@ function definition(name: string, config: object): Manifest {
   return { apiVersion: `${group}/v1`, kind, metadata: { name }, spec: { config: JSON.stringify(config) } };
 }
 
-/** A pod whose container prints the interfaces that it has at its start. */
+/** A pod whose container prints the interfaces and the default routes that it has at its start. */
 function podWith(name: string, selected: string): Manifest {
-  const pod = barePod(name, { command: ["sh", "-c", "echo $(ls /sys/class/net); exec sleep 1000"] });
+  const pod = barePod(name, {
+    command: ["sh", "-c", "echo $(ls /sys/class/net) $(ip route | grep ^default); exec sleep 1000"],
+  });
   return { ...pod, metadata: { ...pod.metadata, annotations: { [networksAnnotation]: selected } } } as Manifest;
 }
 
@@ -114,10 +116,17 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
     ]);
   }, 180_000);
   afterAll(async () => {
+    await rm(builtinRecords, { recursive: true, force: true });
     for (const bridge of ["lan0", "store0"]) await execa("ip", ["link", "del", bridge], { reject: false });
     await cluster.tearDown();
     await networks.removeRecords();
-    await rm(builtinRecords, { recursive: true, force: true });
+  });
+
+  afterEach(async () => {
+    await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.waitUntilEmpty();
+    expect(await secondaryRemains()).toEqual([]);
+    expect(await networks.remains()).toMatchObject({ links: [], leases: [], cached: [] });
   });
 
   test("without the ClusterRole the pod's event names it, and with it the pod starts", async () => {
@@ -141,7 +150,8 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
     );
     await cluster.kubectl("apply", "--filename", role);
     const pod = await startPod("both");
-    expect(await outputOf(pod)).toBe("eth0 lo net1 st0");
+    const gateway = cluster.node.containerd.subnet.replace("0/24", "1");
+    expect(await outputOf(pod)).toBe(`eth0 lo net1 st0 default via ${gateway} dev eth0`);
     const { annotations = {} } = (await cluster.pod("both")).metadata;
     expect(JSON.parse(annotations[statusAnnotation] ?? "")).toEqual([
       expect.objectContaining({ interface: "eth0", ips: [pod.status?.podIP], default: true }),
@@ -153,12 +163,10 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
     ]);
   });
 
-  test("a pod that is deleted leaves nothing of any network", async () => {
-    expect(await secondaryRemains()).not.toEqual([]);
-    await cluster.kubectl("delete", "pod", "both", "--timeout=60s");
-    await cluster.waitUntilEmpty();
-    expect(await secondaryRemains()).toEqual([]);
-    expect(await networks.remains()).toMatchObject({ links: [], leases: [], cached: [] });
+  test("a network may get the default route", async () => {
+    await cluster.apply([podWith("routed", '[{"name":"store"},{"name":"lan","default-route":["10.223.5.1"]}]')]);
+    const pod = await startPod("routed");
+    expect(await outputOf(pod)).toBe("eth0 lo net1 net2 default via 10.223.5.1 dev net2");
   });
 
   test("a network that fails takes the others with it", async () => {
@@ -171,20 +179,15 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
         "the secondary network default/broken: no-such-plugin: ",
       ),
     );
-    await cluster.kubectl("delete", "pod", "torn", "--timeout=60s");
-    await cluster.waitUntilEmpty();
-    expect(await secondaryRemains()).toEqual([]);
   });
 
   test("while the agent is away its networks are deleted without it", async () => {
     await cluster.apply([podWith("away", "lan,store")]);
     await startPod("away");
+    expect(await secondaryRemains()).toHaveLength(6);
     await cluster.node.agent.kill9();
     await networks.removeSandboxOf("away");
     expect(await secondaryRemains()).toEqual([]);
     await startOwner();
-    await cluster.kubectl("delete", "pod", "away", "--timeout=60s");
-    await cluster.waitUntilEmpty();
-    expect(await secondaryRemains()).toEqual([]);
   });
 });

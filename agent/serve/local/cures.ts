@@ -53,6 +53,7 @@ const pulls = (input: CauseInput) => `crictl pull ${imageOf(input)}`;
 const IMAGE = /^(Init:)?(ErrImagePull|ImagePullBackOff|RegistryUnavailable)$/;
 const START = /^(Init:)?(RunContainerError|CreateContainerError|StartError|ContainerCannotRun|CrashLoopBackOff|Error)$/;
 const CRASH = /^(Init:)?(CrashLoopBackOff|Error|OOMKilled)$/;
+const SANDBOX = /SandboxError$|^FailedCreatePodSandBox$|^ContainerCreating$|^$/;
 const CONFIG = /^(Init:)?(CreateContainerConfigError|FailedMount|ContainerCreating)$/;
 /** What runc and crun say of a program that is missing, or is not for this processor. A mount that fails has other words. */
 const MISSING_PROGRAM =
@@ -259,7 +260,29 @@ const rules: readonly CureRule[] = [
     cure: (input) => ({ text: "the pod has ended and is not started again", commands: rejectionCommands(input) }),
   },
   {
-    reason: /SandboxError$|^FailedCreatePodSandBox$|^ContainerCreating$|^$/,
+    reason: SANDBOX,
+    message: /network-attachment-definitions\S* "[^"]*" is forbidden/,
+    cure: () => ({
+      text: "let the nodes read the NetworkAttachmentDefinitions that pods select: Berth's deploy/ has the ClusterRole",
+      commands: [
+        "kubectl apply -f deploy/network-attachment-definitions.yaml",
+        "kubectl get clusterrolebinding berth:network-attachment-definitions",
+      ],
+    }),
+  },
+  {
+    reason: SANDBOX,
+    message: /the pod selects the network ([^\s/]+)\/([^\s:,]+)|k8s\.v1\.cni\.cncf\.io\/networks/,
+    cure: (input, [, namespace = namespaceOf(input), name]) => ({
+      text: "correct the pod's annotation k8s.v1.cni.cncf.io/networks, or the NetworkAttachmentDefinition that it names",
+      commands: [
+        `kubectl -n ${namespace} get network-attachment-definitions${name === undefined ? "" : ` ${name} -o yaml`}`,
+        edit(input),
+      ],
+    }),
+  },
+  {
+    reason: SANDBOX,
     message: /cni|network(?! not ready)|plugin/i,
     cure: () => ({
       text: "the network of pods does not work on this node: check the configuration and the plugins of CNI",

@@ -224,6 +224,25 @@ describe("causes, their cures, and a command to run", () => {
       cure: "this node rejects the pod",
       command: "kubectl describe node",
     },
+    "a network that this node may not read": {
+      status: ofContainer("ContainerCreating", ""),
+      blockedReason: {
+        reason: "CreatePodSandboxError",
+        message:
+          'plugin type="berth-cni" failed (add): the pod selects the network shop/lan: network-attachment-definitions.k8s.cni.cncf.io "lan" is forbidden',
+      },
+      cure: "let the nodes read the NetworkAttachmentDefinitions",
+      command: "kubectl apply -f deploy/network-attachment-definitions.yaml",
+    },
+    "a network that does not exist": {
+      status: ofContainer("ContainerCreating", ""),
+      blockedReason: {
+        reason: "CreatePodSandboxError",
+        message: 'the pod selects the network shop/lan: network-attachment-definitions.k8s.cni.cncf.io "lan" not found',
+      },
+      cure: "correct the pod's annotation k8s.v1.cni.cncf.io/networks",
+      command: "kubectl -n shop get network-attachment-definitions lan -o yaml",
+    },
     "a sandbox without a network": {
       status: ofContainer("ContainerCreating", ""),
       blockedReason: {

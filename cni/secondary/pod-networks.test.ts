@@ -127,6 +127,13 @@ test("a pod without the annotation has the default network alone, and no status 
   expect(published).toEqual([]);
 });
 
+test("a default network that reads the annotation itself attaches the networks", async () => {
+  await writeConf("10-pods", { name: "pods", plugins: [{ type: "multus-shim" }] });
+  const { execute, lines, published } = createFixture();
+  await execute("ADD", attachmentOf(BOTH));
+  expect([lines(), published]).toEqual([["ADD pods:multus-shim eth0"], []]);
+});
+
 test("the selected networks follow the default one, whose result is the answer", async () => {
   const { execute, lines, published } = createFixture();
   const output = await execute("ADD", attachmentOf(BOTH));

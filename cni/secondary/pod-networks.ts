@@ -60,7 +60,7 @@ export async function addPodNetworks(
 ): Promise<CniResult> {
   const { cni } = deps;
   const { signal, undoSignal } = signals;
-  const selections = await readSelections(deps, attachment, signal);
+  const selections = readsAnnotation(conf) ? [] : await readSelections(deps, attachment, signal);
   const secondaries = selections.map(({ network }) => network);
   const capabilityArgs = defaultCapabilityArgs(conf, attachment.capabilityArgs, secondaries);
   const own: Attachment = { ...attachment, capabilityArgs };
@@ -110,6 +110,11 @@ export async function checkSecondaryNetworks(
   for (const network of secondaryNetworksOf(entry))
     await cni.check(network.conf, attachmentOf(attachment, network), signal);
 }
+
+/** Multus in its two forms: plugins that attach the selected networks themselves. */
+const ANNOTATION_READERS: ReadonlySet<string> = new Set(["multus", "multus-shim"]);
+
+const readsAnnotation = ({ plugins }: NetworkConf) => plugins.some(({ type }) => ANNOTATION_READERS.has(type));
 
 interface Selected {
   /** `namespace/name` of the definition. */

@@ -53,3 +53,12 @@ export function describeCniError({ code, message, details, plugin }: CniError): 
   const words = [plugin, message, details].filter((text) => text !== undefined && text !== "");
   return `${words.join(": ")}${code === cniCodes.unknown ? "" : ` (code ${code})`}`;
 }
+
+/** Throws one failure as it is, several as one error with the code of the first; does nothing without a failure. */
+export function throwFailures(failures: readonly CniError[]): void {
+  const [first] = failures;
+  if (first === undefined) return;
+  if (failures.length === 1) throw first;
+  const message = failures.map(describeCniError).join("; ");
+  throw new CniError(first.code, message, { cause: new AggregateError(failures) });
+}

@@ -70,6 +70,7 @@ function bridgeResult({ conf: { cniVersion }, netns }: PluginCall) {
   return { cniVersion, interfaces, ips: [{ address: "10.1.0.5/16", interface: 1 }] };
 }
 
+const noneIsValid = async () => [];
 const linesOf = (calls: readonly PluginCall[]) => calls.map(({ verb, conf }) => `${verb} ${conf["type"]}`);
 const prevOf = ({ conf }: PluginCall) =>
   conf["prevResult"] as { readonly ips?: object; readonly mark?: string } | undefined;
@@ -315,8 +316,7 @@ test("GC deletes what is not valid any more, torn entries too, and then calls GC
   await cni.add(networkOf("1.1.0", { name: "other" }), { ...attachment, containerId: "other" }, signal);
   await writeFile(join(folder, "results", "pods-torn-eth0"), "{");
   calls.length = 0;
-  const valid = [{ containerID: "kept", ifname: "eth0" }];
-  const deleted = await cni.gc(conf, valid, signal);
+  const deleted = await cni.gc(conf, async (all) => all.filter(({ containerId }) => containerId === "kept"), signal);
   expect(deleted?.map(({ containerId }) => containerId)).toEqual(["stale", "torn"]);
   expect(calls.map(({ verb, containerId }) => `${verb} ${containerId}`)).toEqual([
     ...Array.from({ length: 3 }, () => "DEL stale"),
@@ -324,7 +324,7 @@ test("GC deletes what is not valid any more, torn entries too, and then calls GC
     ...Array.from({ length: 3 }, () => "GC "),
   ]);
   expect(calls[0]).toMatchObject({ netns: "/run/netns/blue", args: attachment.args });
-  expect(calls[6]?.conf["cni.dev/valid-attachments"]).toEqual(valid);
+  expect(calls[6]?.conf["cni.dev/valid-attachments"]).toEqual([{ containerID: "kept", ifname: "eth0" }]);
   expect(await cached()).toEqual(["other-other-eth0", "pods-kept-eth0", "pods-torn-eth0.unreadable"]);
 });
 
@@ -333,7 +333,7 @@ test("GC goes on after a failure, and reports all failures", async () => {
   const conf = networkOf("1.1.0");
   await cni.add(conf, attachment, signal);
   calls.length = 0;
-  await expect(cni.gc(conf, [], signal)).rejects.toMatchObject({
+  await expect(cni.gc(conf, noneIsValid, signal)).rejects.toMatchObject({
     code: 100,
     message: "tuning: busy (code 100); bridge: no lease file (code 5)",
   });
@@ -345,8 +345,30 @@ test("GC calls no plugin where the network disables it, and only DEL before 1.1.
   const conf = networkOf("1.0.0");
   await cni.add(conf, attachment, signal);
   calls.length = 0;
-  expect(await cni.gc(networkOf("1.1.0", { disableGC: true }), [], signal)).toBeUndefined();
+  expect(await cni.gc(networkOf("1.1.0", { disableGC: true }), noneIsValid, signal)).toBeUndefined();
   expect(calls).toEqual([]);
-  expect(await cni.gc(conf, [], signal)).toEqual([expect.objectContaining(key)]);
+  expect(await cni.gc(conf, noneIsValid, signal)).toEqual([expect.objectContaining(key)]);
   expect(linesOf(calls)).toEqual(["DEL tuning", "DEL portmap", "DEL bridge"]);
+});
+
+test("GC decides while no ADD runs, so that it sees what an ADD under way makes", async () => {
+  const added = Promise.withResolvers<void>();
+  const { cni, calls } = createFixture({
+    "ADD bridge": (call) => added.promise.then(() => bridgeResult(call)),
+  });
+  const conf = networkOf("1.1.0");
+  const add = cni.add(conf, attachment, signal);
+  const seen: (readonly string[])[] = [];
+  const collected = cni.gc(
+    conf,
+    async (all) => {
+      seen.push(all.map(({ containerId }) => containerId));
+      return all;
+    },
+    signal,
+  );
+  added.resolve();
+  await add;
+  expect([await collected, seen]).toEqual([[], [[attachment.containerId]]]);
+  expect(linesOf(calls).slice(-3)).toEqual(["GC bridge", "GC portmap", "GC tuning"]);
 });

@@ -3,9 +3,8 @@ import type { AttachmentLocks } from "./attachment-locks.ts";
 import { type AttachmentKey, keyOfFileName } from "./cache-entry.ts";
 import { type Attachment, chainStatus, collectChain } from "./chain.ts";
 import type { NetworkConf } from "./conf.ts";
-import { CniError, cniCodes, describeCniError } from "./error.ts";
+import { CniError, cniCodes, throwFailures } from "./error.ts";
 import { checkParameters } from "./names.ts";
-import type { ValidAttachment } from "./request.ts";
 import { isAtLeast } from "./version.ts";
 
 /**
@@ -30,15 +29,20 @@ export interface Cni {
   /** Rejects with the error of the first plugin that cannot serve ADD. Versions before 1.1.0 have no STATUS. */
   status(conf: NetworkConf, signal: AbortSignal): Promise<"ready" | "unsupported">;
   /**
-   * Calls DEL for the cached attachments of a network that are not `valid`, and GC of each plugin. Goes on after a failure, and
-   * rejects at the end. Resolves with the attachments that it has deleted, and with undefined if the network disables GC.
+   * Calls DEL for the cached attachments of a network that `chooseValid` leaves out, and GC of each plugin. Goes on after a failure,
+   * and rejects at the end. Resolves with the attachments that it has deleted, and with undefined if the network disables GC.
    */
-  gc(
-    conf: NetworkConf,
-    valid: readonly ValidAttachment[],
-    signal: AbortSignal,
-  ): Promise<readonly AttachmentKey[] | undefined>;
+  gc(conf: NetworkConf, chooseValid: ChooseValid, signal: AbortSignal): Promise<readonly AttachmentKey[] | undefined>;
 }
+
+/** An attachment in the cache; of one whose file is torn only the key is known, and its other fields are empty. */
+export type CachedAttachment = AttachmentKey & Attachment;
+
+/**
+ * Chooses which attachments of a network still exist. It is called while no ADD and no DEL of the network runs, in any process, so
+ * that none can be missing. GC rejects as it does.
+ */
+export type ChooseValid = (cached: readonly CachedAttachment[]) => Promise<readonly CachedAttachment[]>;
 
 export interface CniDeps extends AttachmentDeps {
   readonly locks: AttachmentLocks;
@@ -73,9 +77,9 @@ export function createCni(deps: CniDeps): Cni {
       await chainStatus(callPlugin, conf, signal);
       return "ready";
     },
-    async gc(conf, valid, signal) {
+    async gc(conf, chooseValid, signal) {
       if (conf.disableGC) return undefined;
-      return await locks.withNetwork(conf.name, () => collectGarbage(deps, conf, valid, signal), signal);
+      return await locks.withNetwork(conf.name, () => collectGarbage(deps, conf, chooseValid, signal), signal);
     },
   };
 }
@@ -92,15 +96,16 @@ const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityAr
 async function collectGarbage(
   deps: AttachmentDeps,
   conf: NetworkConf,
-  valid: readonly ValidAttachment[],
+  chooseValid: ChooseValid,
   signal: AbortSignal,
 ): Promise<readonly AttachmentKey[]> {
-  const isValid = ({ containerId, ifName }: AttachmentKey) =>
-    valid.some(({ containerID, ifname }) => containerID === containerId && ifname === ifName);
   const { entries, unreadable } = await deps.cache.list();
   const own = entries.filter(({ network }) => network === conf.name);
   const torn = unreadable.flatMap(({ fileName }) => keyOfFileName(fileName, conf.name) ?? []);
-  const stale = [...own, ...torn.map((key) => ({ ...key, ...NO_PARAMETERS }))].filter((key) => !isValid(key));
+  const cached = [...own, ...torn.map((key) => ({ ...key, ...NO_PARAMETERS }))];
+  const chosen = new Set(await chooseValid(cached));
+  const stale = cached.filter((attachment) => !chosen.has(attachment));
+  const valid = [...chosen].map(({ containerId, ifName }) => ({ containerID: containerId, ifname: ifName }));
   const deleted: AttachmentKey[] = [];
   const failures: CniError[] = [];
   for (const attachment of stale) {
@@ -116,13 +121,4 @@ async function collectGarbage(
   if (isAtLeast(conf.cniVersion, "1.1.0")) failures.push(...(await collectChain(deps.callPlugin, conf, valid, signal)));
   throwFailures(failures);
   return deleted;
-}
-
-/** One failure as it is, several as one error with the code of the first. */
-function throwFailures(failures: readonly CniError[]): void {
-  const [first] = failures;
-  if (first === undefined) return;
-  if (failures.length === 1) throw first;
-  const message = failures.map(describeCniError).join("; ");
-  throw new CniError(first.code, message, { cause: new AggregateError(failures) });
 }

@@ -3,7 +3,7 @@ import type { Attachment } from "../../cni/chain.ts";
 import { binariesOf, type NetworkConf } from "../../cni/conf.ts";
 import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
 import { CniError, cniCodes, describeCniError } from "../../cni/error.ts";
-import type { Cni } from "../../cni/network.ts";
+import type { CachedAttachment, ChooseValid, Cni } from "../../cni/network.ts";
 import type { PluginBinaries } from "../../cni/plugin-binaries.ts";
 import type { InProcessPlugin } from "../../cni/plugin-call.ts";
 import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
@@ -90,13 +90,13 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
 
   async gc(settings, deps) {
     const conf = await networkOf(settings, deps);
-    const { entries } = await deps.cache.list();
-    const own = entries.filter(({ network }) => network === conf.name);
-    if (own.length === 0 && !settings.isOfAll) throw emptyCache(conf.name, settings.cacheDir);
-    const inUse: CacheEntry[] = [];
-    for (const entry of own) if (await deps.isNamespace(entry.netns)) inUse.push(entry);
-    const valid = inUse.map(({ containerId, ifName }) => ({ containerID: containerId, ifname: ifName }));
-    const deleted = await deps.cni.gc(conf, valid, deps.signal);
+    const inUse: CachedAttachment[] = [];
+    const chooseValid: ChooseValid = async (cached) => {
+      if (cached.length === 0 && !settings.isOfAll) throw emptyCache(conf.name, settings.cacheDir);
+      for (const attachment of cached) if (await deps.isNamespace(attachment.netns)) inUse.push(attachment);
+      return inUse;
+    };
+    const deleted = await deps.cni.gc(conf, chooseValid, deps.signal);
     if (deleted === undefined)
       return { text: `${conf.name} disables GC\n`, json: { outcome: "disabled" }, isGood: true };
     const text = `${deleted.length} deleted, ${inUse.length} in use\n`;

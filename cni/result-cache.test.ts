@@ -42,13 +42,14 @@ test("an entry is in libcni's place and format, for root alone", async () => {
   ]).toEqual([0o700, 0o600]);
   expect(await cache.read(key)).toEqual(entry);
   expect(await cache.list()).toEqual({ entries: [entry], unreadable: [] });
+  expect(await cache.addedAt(key)).toBe((await stat(fileOf("pods-3f2a-eth0"))).mtimeMs);
   await cache.remove(key);
   await cache.remove(key);
   expect(await cache.read(key)).toBeUndefined();
 });
 
 test("a cache that does not exist is empty", async () => {
-  expect(await openCache().read(key)).toBeUndefined();
+  expect([await openCache().read(key), await openCache().addedAt(key)]).toEqual([undefined, undefined]);
   expect(await openCache().list()).toEqual({ entries: [], unreadable: [] });
   await openCache().remove(key);
 });

@@ -1,3 +1,4 @@
+import type { Instant } from "../host/clock.ts";
 import { messageOf } from "../host/error-message.ts";
 import { type Files, FilesError } from "../host/fs/files.ts";
 import { isUnusableFile } from "../host/fs/unusable-file.ts";
@@ -28,13 +29,15 @@ export interface ResultCache {
   write(entry: CacheEntry): Promise<void>;
   /** Absent is success. */
   remove(key: AttachmentKey): Promise<void>;
+  /** When an entry was written, which is when its ADD has ended; undefined if there is none. */
+  addedAt(key: AttachmentKey): Promise<Instant | undefined>;
   /** All entries, and the files that hold none. */
   list(): Promise<{ readonly entries: readonly CacheEntry[]; readonly unreadable: readonly UnreadableEntry[] }>;
 }
 
 export interface ResultCacheDeps {
   /** Rooted at the cache's folder. */
-  readonly files: Pick<Files, "read" | "write" | "list" | "makeFolder" | "rename" | "remove">;
+  readonly files: Pick<Files, "read" | "write" | "list" | "makeFolder" | "rename" | "remove" | "stat">;
   /** Called for each file that was set aside. */
   readonly onUnreadable?: (entry: UnreadableEntry) => void;
 }
@@ -76,6 +79,7 @@ export function createResultCache({ files, onUnreadable }: ResultCacheDeps): Res
       await files.write(pathOf(cacheFileName(entry)), encodeCacheEntry(entry), 0o600);
     },
     remove: (key) => files.remove(pathOf(cacheFileName(key))),
+    addedAt: async (key) => (await files.stat(pathOf(cacheFileName(key))))?.modifiedMs,
     async list() {
       const found = (await files.list(FOLDER)) ?? [];
       const names = found.filter(({ name, kind }) => kind === "file" && !/\.(unreadable|tmp)$/.test(name));

@@ -1,3 +1,4 @@
+import type { EventSource } from "../../host/async/event-source.ts";
 import type { IdleTimer } from "../../host/async/idle-timer.ts";
 import type { LogRotation } from "../act/logs/log-rotation.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
@@ -26,6 +27,7 @@ interface RunDeps {
   readonly images: ObservedImages;
   readonly podsInRuntime: PodCache;
   readonly nodeSummary: NodeSummary;
+  readonly runtimeListed: EventSource;
   readonly wakeAll: () => void;
 }
 
@@ -45,6 +47,7 @@ export function createRun({ runtime, clock, log, sources, traces }: AgentOptions
     components.nodeSummary.onRuntimeReady();
     desired.admitPending();
     components.wakeAll();
+    components.runtimeListed.emit();
   }
 
   return async (signal, onRestored = () => {}) => {

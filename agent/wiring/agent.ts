@@ -120,6 +120,8 @@ export interface Agent {
   readonly containerEnds: Pick<ContainerEnds, "waitFor">;
   /** Every source has listed its pods. */
   readonly sourcesReady: Pick<EventSource, "subscribe">;
+  /** The runtime was listed: at the start, and after each outage. */
+  readonly runtimeListed: Pick<EventSource, "subscribe">;
   /**
    * Restores the checkpoints, then calls `onRestored` and follows the sources and the runtime until the signal aborts.
    * Resolves when the loop has ended. Rejects with `FilesError` if the checkpoints cannot be read.
@@ -193,7 +195,9 @@ export function createAgent(options: AgentOptions): Agent {
     },
   });
   loopRequests.connect(loop);
-  const run = createRun(options, { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, wakeAll });
+  const runtimeListed = createEventSource();
+  const runDeps = { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, runtimeListed, wakeAll };
+  const run = createRun(options, runDeps);
   async function settled(): Promise<void> {
     await loop.settled();
     await Promise.all(Object.values(writers).map((each) => each.settled()));
@@ -201,15 +205,11 @@ export function createAgent(options: AgentOptions): Agent {
 
   return {
     ...{ desired, podReports, nodeSummary, clusterSync, containerEnds, sourcesReady },
-    ...{
-      run,
-      wakeAll,
-      settled,
-      longestSyncDelayMs: loop.longestDelayMs,
-      invalidateImages: images.invalidate,
-      releaseMemorySoon: idleTimer.touch,
-      setPodGauges: podMetrics.setGauges,
-    },
+    ...{ run, wakeAll, settled, runtimeListed },
+    longestSyncDelayMs: loop.longestDelayMs,
+    invalidateImages: images.invalidate,
+    releaseMemorySoon: idleTimer.touch,
+    setPodGauges: podMetrics.setGauges,
   };
 }
 

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
@@ -38,7 +39,11 @@ async function open(owner: NetworkOwner, list?: string) {
 
 /** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
 async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {
-  const server = (await open(owner, list))?.serve(undefined);
+  const server = (await open(owner, list))?.serve({
+    kube: undefined,
+    runtime: { listPodSandbox: async () => [] },
+    agent: { runtimeListed: createEventSource() },
+  });
   if (server === undefined) return false;
   expect((await stat(own())).isSocket()).toBe(true);
   await server.stop();

@@ -1,4 +1,5 @@
 import { readConfDir } from "../../cni/conf-dir.ts";
+import type { ListedSandboxes } from "../../cni/delegate/collect-garbage.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { CniError } from "../../cni/error.ts";
 import type { Executor } from "../../cni/executor.ts";
@@ -8,15 +9,19 @@ import { messageOf } from "../../host/error-message.ts";
 import type { Exec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
+import { isNamespaceMount } from "../../host/network-namespace.ts";
 import type { KubeClient } from "../../kube/client.ts";
+import { PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { Config } from "../config/config.ts";
 import { NETWORK_SOCKET } from "../config/local-socket.ts";
 import { withNetworkProblem } from "../observed/node/network-condition.ts";
 import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-error.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import { createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
+import { createNetworkAudit } from "../serve/network/network-audit.ts";
 import { createNetworkDefinitions, definitionsOfStandaloneNode } from "../serve/network/network-definitions.ts";
 import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "../serve/network/network-server.ts";
+import type { Agent } from "./agent.ts";
 
 export interface NetworkAdapters {
   readonly exec: Exec;
@@ -38,8 +43,18 @@ type NetworkKube = Pick<KubeClient, "get" | "patch"> | undefined;
 export interface OwnedNetwork {
   /** As the runtime's status, with the condition NetworkReady of the network that the agent executes. */
   withCondition(status: Runtime["status"]): Runtime["status"];
-  /** Serves the delegate of the container runtime. `kube` has the networks that pods select. Throws `StartError`. */
-  serve(kube: NetworkKube): NetworkServer;
+  /**
+   * Serves the delegate of the container runtime, and deletes what has outlived its sandbox whenever the runtime was listed. Throws
+   * `StartError`.
+   */
+  serve(deps: ServeDeps): Pick<NetworkServer, "stop">;
+}
+
+interface ServeDeps {
+  /** Has the networks that pods select; undefined on a standalone node. */
+  readonly kube: NetworkKube;
+  readonly runtime: Pick<Runtime, "listPodSandbox">;
+  readonly agent: Pick<Agent, "runtimeListed">;
 }
 
 /**
@@ -85,8 +100,9 @@ async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): P
   const { hostFiles: files, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
-  const [{ executeCall }, { createNetworkReadiness }, executor] = await Promise.all([
+  const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, executor] = await Promise.all([
     import("../../cni/delegate/execute-call.ts"),
+    import("../../cni/delegate/collect-garbage.ts"),
     import("../../cni/delegate/network-readiness.ts"),
     createNetworkExecutor(delegate, adapters),
   ]);
@@ -101,22 +117,47 @@ async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): P
       return executeCall({ ...executor, cni, files, confDir, definitions }, call, signal, undoSignal);
     };
   };
-  const problemOf = createNetworkReadiness({ ...executor, cni: executor.createCni(record), files, confDir });
+  const deps = { ...executor, cni: executor.createCni(record), files, confDir, socket, isNamespace: isNamespaceMount };
+  const problemOf = createNetworkReadiness(deps);
   return {
     withCondition: (status) => async (options) => {
       const timeout = AbortSignal.timeout(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
       const problem = problemOf(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
       return withNetworkProblem(await status(options), await problem);
     },
-    serve(kube) {
-      try {
-        const server = serveNetwork({ path: socket, execute: createExecute(kube), clock, log });
-        log.info({ confDir, socket }, "the agent executes the network of pods");
-        return server;
-      } catch (error) {
-        return toStartError("cannot serve the network", ROOT_DIR_HINT)(error);
-      }
+    serve({ kube, runtime, agent }) {
+      const server = startServer({ path: socket, execute: createExecute(kube), clock, log });
+      const audit = createNetworkAudit({
+        listSandboxes: () => listSandboxes(runtime, clock),
+        collectGarbage: (sandboxes, signal) => collectGarbage(deps, sandboxes, signal),
+        ...{ clock, log },
+      });
+      const unsubscribe = agent.runtimeListed.subscribe(audit.wake);
+      log.info({ confDir, socket }, "the agent executes the network of pods");
+      return {
+        async stop() {
+          unsubscribe();
+          await Promise.all([audit.stop(), server.stop()]);
+        },
+      };
     },
+  };
+}
+
+function startServer(options: NetworkServerOptions): NetworkServer {
+  try {
+    return serveNetwork(options);
+  } catch (error) {
+    return toStartError("cannot serve the network", ROOT_DIR_HINT)(error);
+  }
+}
+
+async function listSandboxes(runtime: ServeDeps["runtime"], clock: Clock): Promise<ListedSandboxes> {
+  const listedAt = clock.now();
+  const sandboxes = await runtime.listPodSandbox({});
+  return {
+    isReady: new Map(sandboxes.map(({ id, state }) => [id, state === PodSandboxState.SANDBOX_READY])),
+    listedAt,
   };
 }
 

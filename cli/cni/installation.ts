@@ -1,16 +1,15 @@
 import { join } from "node:path/posix";
 import { BUILTIN_TYPE } from "../../cni/builtin/plugin.ts";
 import type { CacheEntry } from "../../cni/cache-entry.ts";
-import { type NetworkConf, parseNetworkConf } from "../../cni/conf.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import {
   containsDelegate,
-  DELEGATE_NETWORK,
   DELEGATE_TYPE,
   type DelegateConf,
   delegateOf,
   formatDelegateList,
 } from "../../cni/delegate/delegate-conf.ts";
+import { confOfEntry, isOfDelegate } from "../../cni/delegate/delegate-entry.ts";
 import { CniError, cniCodes } from "../../cni/error.ts";
 import type { ResultCache } from "../../cni/result-cache.ts";
 import type { Files } from "../../host/fs/files.ts";
@@ -95,7 +94,9 @@ export async function uninstallDelegate(
   // A file that is no link is not ours.
   if ((await files.readLink(binary)) !== undefined) await files.remove(binary);
   // The runtime deletes the pods that run from the chain now, and would leave what it has cached of the delegate.
-  if (delegate !== undefined) for (const entry of entries.filter(isOfDelegate(delegate))) await cache.remove(entry);
+  const { socket } = delegate ?? {};
+  if (socket !== undefined)
+    for (const entry of entries.filter((one) => isOfDelegate(one, socket))) await cache.remove(entry);
   return { list, binary };
 }
 
@@ -117,25 +118,8 @@ async function networkWithDelegate(files: InstallationDeps["files"], folder: str
 }
 
 function isOfBuiltin({ config }: CacheEntry): boolean {
-  const conf = cachedConf(config);
+  const conf = confOfEntry(config);
   return conf?.plugins.some(({ type }) => type === BUILTIN_TYPE) === true;
-}
-
-/** Another agent of this machine may have a delegate of its own. */
-const isOfDelegate =
-  ({ socket }: DelegateConf) =>
-  ({ network, config }: CacheEntry): boolean =>
-    network === DELEGATE_NETWORK &&
-    cachedConf(config)?.plugins.some(({ fields }) => fields["socket"] === socket) === true;
-
-/** Undefined for what another program has written and this one does not accept: it is not the built-in network. */
-function cachedConf(config: string): NetworkConf | undefined {
-  try {
-    return parseNetworkConf(config, "the cached configuration");
-  } catch (error) {
-    if (error instanceof CniError) return undefined;
-    throw error;
-  }
 }
 
 /** `shop/web`, or the id of a container that is no pod's. */

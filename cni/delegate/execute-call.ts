@@ -93,8 +93,11 @@ export async function loadChain(files: ExecuteCallDeps["files"], confDir: string
   throw new CniError(cniCodes.invalidNetworkConf, message);
 }
 
-/** The network that new attachments get. A folder without one, or with a broken file, must not keep DEL from its end. */
-async function chainIfUsable(files: ExecuteCallDeps["files"], confDir: string): Promise<NetworkConf | undefined> {
+/** As `loadChain`; undefined for a folder without a network, or with a broken file, which must not keep DEL from its end. */
+export async function chainIfUsable(
+  files: ExecuteCallDeps["files"],
+  confDir: string,
+): Promise<NetworkConf | undefined> {
   try {
     return await loadChain(files, confDir);
   } catch (error) {

@@ -2,6 +2,7 @@
 
 import { createKubeletMetrics } from "../../agent/serve/metrics/kubelet-metrics.ts";
 import { openOwnedNetwork } from "../../agent/wiring/network-owner.ts";
+import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
@@ -18,5 +19,9 @@ const network = await openOwnedNetwork(
     clock: createClock(),
   },
 );
-network?.serve(undefined);
+network?.serve({
+  kube: undefined,
+  runtime: { listPodSandbox: async () => [] },
+  agent: { runtimeListed: createEventSource() },
+});
 process.stdout.write("served\n");

@@ -1,0 +1,126 @@
+import { expect, test } from "bun:test";
+import { CniError } from "../../../cni/error.ts";
+import { aborted } from "../../../host/async/abort.ts";
+import { FakeClock } from "../../../test/fakes/clock.ts";
+import { FakeLog } from "../../../test/fakes/log.ts";
+import { createNetworkAudit, type NetworkAuditOptions } from "./network-audit.ts";
+
+const nothing = { deleted: [], againAt: undefined };
+const busy = new CniError(100, "busy", { plugin: "bridge", stderr: "ip: device or resource busy\n" });
+const sandboxes = { isReady: new Map([["web", true]]), listedAt: FakeClock.start };
+
+/** An audit that counts its runs. */
+function createFixture(changed: Partial<NetworkAuditOptions> = {}) {
+  const clock = new FakeClock();
+  const log = new FakeLog();
+  let runs = 0;
+  const collectGarbage = changed.collectGarbage ?? (async () => nothing);
+  const audit = createNetworkAudit({
+    ...{ clock, log, listSandboxes: async () => sandboxes },
+    ...changed,
+    collectGarbage(...args) {
+      runs++;
+      return collectGarbage(...args);
+    },
+  });
+  return { audit, clock, log, runs: () => runs };
+}
+
+test("it runs once for each list of the runtime, says nothing when nothing is left over, and keeps no timer", async () => {
+  const got: unknown[] = [];
+  const { audit, clock, log } = createFixture({
+    async collectGarbage(listed) {
+      got.push(listed);
+      return nothing;
+    },
+  });
+  await clock.advance(3_600_000);
+  expect(got).toEqual([]);
+  for (let count = 1; count <= 2; count++) {
+    audit.wake();
+    await clock.advance(3_600_000);
+    expect([got.length, got.at(-1), log.lines, clock.pendingTimers]).toEqual([count, sandboxes, [], 0]);
+  }
+});
+
+test("what it has deleted is in the log", async () => {
+  const deleted = [{ network: "pods", containerId: "3f2a", ifName: "eth0" }];
+  const { audit, clock, log } = createFixture({ collectGarbage: async () => ({ deleted, againAt: undefined }) });
+  audit.wake();
+  await clock.advance(0);
+  expect(log.lines).toMatchObject([{ level: "info", fields: { attachments: ["pods 3f2a eth0"] } }]);
+});
+
+test("an attachment that was too young is decided once it is old enough", async () => {
+  const { audit, clock, runs } = createFixture({
+    collectGarbage: async () => (runs() === 1 ? { deleted: [], againAt: FakeClock.start + 9_000 } : nothing),
+  });
+  audit.wake();
+  await clock.advance(8_999);
+  expect(runs()).toBe(1);
+  await clock.advance(3_600_000);
+  expect([runs(), clock.pendingTimers]).toEqual([2, 0]);
+});
+
+test("a failure is logged in the plugin's words, and tried again at the next list, after its back-off", async () => {
+  let fails = true;
+  const { audit, clock, log, runs } = createFixture({
+    async collectGarbage() {
+      if (fails) throw busy;
+      return nothing;
+    },
+  });
+  audit.wake();
+  await clock.advance(1_000);
+  expect(log.lines).toEqual([
+    {
+      level: "warn",
+      message: "the network may keep addresses and interfaces of sandboxes that are gone",
+      fields: { reason: "bridge: busy (code 100)", stderr: "ip: device or resource busy\n" },
+    },
+  ]);
+  audit.wake();
+  audit.wake();
+  await clock.advance(8_999);
+  expect(runs()).toBe(1);
+  await clock.advance(1);
+  expect(runs()).toBe(2);
+  await clock.advance(3_600_000);
+  expect([runs(), clock.pendingTimers]).toEqual([2, 0]);
+  fails = false;
+  for (let count = 3; count <= 4; count++) {
+    audit.wake();
+    await clock.advance(0);
+    expect(runs()).toBe(count);
+  }
+});
+
+test("a runtime that cannot be listed, or a fault of this program, does not stop the agent either", async () => {
+  const { audit, clock, log, runs } = createFixture({ listSandboxes: () => Promise.reject(new TypeError("no list")) });
+  audit.wake();
+  await clock.advance(0);
+  expect([runs(), log.lines.map(({ fields }) => fields)]).toEqual([0, [{ reason: "no list" }]]);
+});
+
+/** Until it is cancelled, as a plugin that hangs. */
+const hang: NetworkAuditOptions["collectGarbage"] = async (_, signal) => {
+  await aborted(signal);
+  throw signal.reason;
+};
+
+test("a plugin that hangs is cancelled, so that pods can start", async () => {
+  const { audit, clock, log } = createFixture({ collectGarbage: hang });
+  audit.wake();
+  await clock.advance(60_000);
+  expect(log.lines.map(({ fields }) => fields)).toEqual([{ reason: "it took longer than 60 s (code 999)" }]);
+});
+
+test("stop cancels what is under way, without a line in the log", async () => {
+  const { audit, clock, log } = createFixture({ collectGarbage: hang });
+  audit.wake();
+  await clock.advance(1_000);
+  await audit.stop();
+  audit.wake();
+  await clock.advance(3_600_000);
+  expect([log.lines, clock.pendingTimers]).toEqual([[], 0]);
+});

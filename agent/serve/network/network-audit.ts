@@ -1,0 +1,99 @@
+import type { AttachmentKey } from "../../../cni/cache-entry.ts";
+import type { CollectedGarbage, ListedSandboxes } from "../../../cni/delegate/collect-garbage.ts";
+import { CniError, cniCodes, describeCniError } from "../../../cni/error.ts";
+import { type BackoffOptions, createBackoffCounter } from "../../../host/async/backoff.ts";
+import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
+import type { Clock } from "../../../host/clock.ts";
+import { messageOf } from "../../../host/error-message.ts";
+import type { Log } from "../../../host/log/log.ts";
+
+export interface NetworkAuditOptions {
+  /** All sandboxes of the runtime. Rejects with `CriError`. */
+  readonly listSandboxes: () => Promise<ListedSandboxes>;
+  /** Deletes what has outlived its sandbox. Rejects with `CniError` or `FilesError`. */
+  readonly collectGarbage: (sandboxes: ListedSandboxes, signal: AbortSignal) => Promise<CollectedGarbage>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Compares the network of pods with the sandboxes of the runtime. */
+export interface NetworkAudit {
+  /** The runtime has been listed, at the start or after an outage. */
+  wake(): void;
+  /** Cancels the audit under way. */
+  stop(): Promise<void>;
+}
+
+/** No ADD of the network begins during GC. */
+const TIMEOUT_MS = 60_000;
+
+/** A runtime may come and go every second: a plugin that fails is not called each time. */
+const BACKOFF: BackoffOptions = { initialMs: 10_000, maxMs: 600_000 };
+
+/**
+ * Creates an audit that runs after each `wake`; after a failure not before its back-off is over. Without a `wake` it runs only
+ * once more, when an attachment that was too young can be decided. A failure is logged, and never stops the agent.
+ */
+export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
+  const { clock } = options;
+  const stopped = new AbortController();
+  const backoff = createBackoffCounter(BACKOFF);
+  const worker = createCoalescingWorker(run);
+  let notBefore = 0;
+  let cancel = () => {};
+
+  async function run(): Promise<void> {
+    cancel();
+    if (stopped.signal.aborted) return;
+    const late = new AbortController();
+    const timedOut = new CniError(cniCodes.internal, `it took longer than ${TIMEOUT_MS / 1_000} s`);
+    const cancelTimeout = clock.wakeAt(clock.now() + TIMEOUT_MS, () => late.abort(timedOut));
+    const outcome = await audit(options, AbortSignal.any([stopped.signal, late.signal]));
+    cancelTimeout();
+    if (stopped.signal.aborted) return;
+    if (outcome.isGood) backoff.reset();
+    notBefore = outcome.isGood ? 0 : clock.now() + backoff.next();
+    if (outcome.againAt !== undefined) cancel = clock.wakeAt(outcome.againAt, worker.wake);
+  }
+
+  return {
+    wake() {
+      if (clock.now() >= notBefore) return worker.wake();
+      cancel();
+      cancel = clock.wakeAt(notBefore, worker.wake);
+    },
+    async stop() {
+      stopped.abort();
+      cancel();
+      await worker.settled();
+    },
+  };
+}
+
+interface Outcome extends Pick<CollectedGarbage, "againAt"> {
+  readonly isGood: boolean;
+}
+
+async function audit(options: NetworkAuditOptions, signal: AbortSignal): Promise<Outcome> {
+  const { listSandboxes, collectGarbage, log } = options;
+  try {
+    const { deleted, againAt } = await collectGarbage(await listSandboxes(), signal);
+    if (deleted.length > 0)
+      log.info(
+        { attachments: deleted.map(nameOf) },
+        "attachments to the network were deleted, since their sandboxes are gone",
+      );
+    return { isGood: true, againAt };
+  } catch (error) {
+    // An audit that was cancelled has not failed; one whose time is over has.
+    if (!signal.aborted || signal.reason instanceof CniError) {
+      const stderr = error instanceof CniError ? error.stderr : "";
+      const reason = error instanceof CniError ? describeCniError(error) : messageOf(error);
+      const message = "the network may keep addresses and interfaces of sandboxes that are gone";
+      log.warn({ reason, ...(stderr !== "" && { stderr }) }, message);
+    }
+    return { isGood: false, againAt: undefined };
+  }
+}
+
+const nameOf = ({ network, containerId, ifName }: AttachmentKey) => `${network} ${containerId} ${ifName}`;

@@ -1,0 +1,35 @@
+import { expect, test } from "bun:test";
+import { type AttachmentFacts, type AttachmentState, stateOfAttachment, YOUNG_FOR_MS } from "./attachment-state.ts";
+
+const listedAt = Date.parse("2026-01-01T00:00:00Z");
+const old = listedAt - YOUNG_FOR_MS;
+/** A pod's attachment that has outlived its sandbox. */
+const leaked: AttachmentFacts = { sandbox: undefined, netns: "mounted", isOfPod: true, addedAt: old };
+const torn: AttachmentFacts = { sandbox: undefined, netns: "unknown", isOfPod: undefined, addedAt: undefined };
+
+const rows: readonly (readonly [name: string, facts: AttachmentFacts, state: AttachmentState])[] = [
+  ["the sandbox is ready", { ...leaked, sandbox: "ready" }, "in use"],
+  [
+    "the sandbox is ready, and its network namespace is out of sight",
+    { ...leaked, sandbox: "ready", netns: "gone" },
+    "in use",
+  ],
+  ["the sandbox has ended, and the runtime has to call DEL", { ...leaked, sandbox: "not ready" }, "in use"],
+  ["the sandbox is from before a boot", { ...leaked, sandbox: "not ready", netns: "gone" }, "stale"],
+  ["the runtime knows no sandbox", leaked, "stale"],
+  ["neither a sandbox nor a network namespace", { ...leaked, netns: "gone" }, "stale"],
+  ["no network namespace, however young", { ...leaked, netns: "gone", addedAt: listedAt }, "stale"],
+  ["no netns in the cache, and no sandbox", { ...leaked, netns: "unknown" }, "stale"],
+  ["ADD ended just before the list", { ...leaked, addedAt: listedAt - 1 }, "young"],
+  ["ADD ended after the list", { ...leaked, addedAt: listedAt + 60_000 }, "young"],
+  ["young for the last millisecond", { ...leaked, addedAt: old + 1 }, "young"],
+  ["added by hand", { ...leaked, isOfPod: false }, "in use"],
+  ["added by hand, and its network namespace is gone", { ...leaked, isOfPod: false, netns: "gone" }, "stale"],
+  ["a torn file without a sandbox", torn, "stale"],
+  ["a torn file of a sandbox that is ready", { ...torn, sandbox: "ready" }, "in use"],
+  ["a torn file of a sandbox that has ended", { ...torn, sandbox: "not ready" }, "in use"],
+];
+
+test.each(rows)("%s", (_, facts, state) => {
+  expect(stateOfAttachment(facts, listedAt)).toBe(state);
+});

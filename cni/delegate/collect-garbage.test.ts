@@ -1,0 +1,125 @@
+import { expect, test } from "bun:test";
+import { YOUNG_FOR_MS } from "../attachment-state.ts";
+import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
+import { CniError } from "../error.ts";
+import type { Cni } from "../network.ts";
+import { type CollectGarbageDeps, collectGarbage } from "./collect-garbage.ts";
+import { DELEGATE_NETWORK, formatDelegateList } from "./delegate-conf.ts";
+
+const listedAt = Date.parse("2026-01-01T00:00:00Z");
+const socket = "/berth/cni.sock";
+const { signal } = new AbortController();
+
+const listOf = (name: string) => JSON.stringify({ cniVersion: "1.1.0", name, plugins: [{ type: "bridge" }] });
+const delegateList = (own: string) =>
+  formatDelegateList({ socket: own, confDir: "/c", binDirs: ["/b"], cacheDir: "/v", timeoutMs: 1_000 });
+
+/** What the cache has of a pod's sandbox. */
+const entryOf = (containerId: string, network: string, config = listOf(network)): CacheEntry => ({
+  ...{ network, containerId, ifName: "eth0", netns: `/run/netns/${containerId}`, config },
+  ...{ args: new Map([["K8S_POD_INFRA_CONTAINER_ID", containerId]]), capabilityArgs: {}, result: {} },
+});
+const besideOf = (containerId: string, own = socket) => entryOf(containerId, DELEGATE_NETWORK, delegateList(own));
+
+interface Given {
+  readonly entries: readonly CacheEntry[];
+  /** The sandboxes that are ready. */
+  readonly ready?: readonly string[];
+  /** The sandboxes whose ADD ended right before the list. */
+  readonly young?: readonly string[];
+  /** The chain's list; undefined for an empty folder. */
+  readonly list?: string | undefined;
+  readonly failing?: "GC" | "DEL";
+}
+
+/** Collects the garbage of a cache. Returns the outcome, which plugins were called for, and the entries that are left. */
+async function collect({ entries, ready = [], young = [], failing, ...given }: Given) {
+  const list = "list" in given ? given.list : listOf("pods");
+  const kept = new Map(entries.map((entry) => [cacheFileName(entry), entry]));
+  const calls: string[] = [];
+  const call = (verb: "GC" | "DEL", text: string) => {
+    calls.push(`${verb} ${text}`);
+    if (failing === verb) throw new CniError(100, "busy", { plugin: "bridge" });
+  };
+  const cni = {
+    async gc({ name }, chooseValid) {
+      const own = [...kept.values()].filter(({ network }) => network === name);
+      const valid = await chooseValid(own);
+      call("GC", `${name} with ${valid.map(({ containerId }) => containerId).join(", ") || "none"}`);
+      const deleted = own.filter((entry) => !valid.includes(entry));
+      for (const entry of deleted) kept.delete(cacheFileName(entry));
+      return deleted;
+    },
+    async del(network, attachment) {
+      call("DEL", `${network} ${attachment.containerId}`);
+      kept.delete(cacheFileName({ network, ...attachment }));
+    },
+  } satisfies Pick<Cni, "gc" | "del">;
+  const deps: CollectGarbageDeps = {
+    ...{ cni, confDir: "/c", socket, isNamespace: async () => true },
+    files: {
+      list: async (path) => (path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" }] : undefined),
+      read: async () => list ?? "",
+    },
+    cache: {
+      list: async () => ({ entries: [...kept.values()], unreadable: [] }),
+      remove: async (key) => void kept.delete(cacheFileName(key)),
+      addedAt: async ({ containerId }) => listedAt - (young.includes(containerId) ? 1_000 : YOUNG_FOR_MS),
+    },
+  };
+  const isReady = new Map(ready.map((id) => [id, true]));
+  const outcome = await collectGarbage(deps, { isReady, listedAt }, signal).then(
+    ({ deleted, againAt }) => ({ deleted: deleted.map(cacheFileName), againAt }),
+    (error: unknown) => error,
+  );
+  return { outcome, calls, left: [...kept.keys()] };
+}
+
+test("what has no sandbox any more is deleted, beside what the runtime has cached of it; the rest is untouched", async () => {
+  const entries = ["web", "gone"].flatMap((id) => [entryOf(id, "pods"), besideOf(id)]);
+  expect(await collect({ entries: [...entries, entryOf("other", "another")], ready: ["web"] })).toEqual({
+    outcome: { deleted: ["pods-gone-eth0"], againAt: undefined },
+    calls: ["GC pods with web"],
+    left: ["pods-web-eth0", "berth-delegate-web-eth0", "another-other-eth0"],
+  });
+});
+
+test("what is too young counts as in use, until it can be decided", async () => {
+  const entries = [entryOf("web", "pods"), besideOf("web")];
+  expect(await collect({ entries, young: ["web"] })).toEqual({
+    outcome: { deleted: [], againAt: listedAt - 1_000 + YOUNG_FOR_MS },
+    calls: ["GC pods with web"],
+    left: ["pods-web-eth0", "berth-delegate-web-eth0"],
+  });
+});
+
+test("an attachment of an earlier chain is deleted if this agent's delegate has made it", async () => {
+  const entries = [
+    ...[entryOf("gone", "former"), besideOf("gone")],
+    ...[entryOf("web", "former"), besideOf("web")],
+    ...[entryOf("foreign", "former"), besideOf("foreign", "/other/cni.sock")],
+  ];
+  for (const list of [listOf("pods"), undefined, "{"])
+    expect(await collect({ entries, ready: ["web"], list })).toEqual({
+      outcome: { deleted: ["former-gone-eth0"], againAt: undefined },
+      calls: [...(list === listOf("pods") ? ["GC pods with none"] : []), "DEL former gone"],
+      left: [
+        ...["former-web-eth0", "berth-delegate-web-eth0"],
+        ...["former-foreign-eth0", "berth-delegate-foreign-eth0"],
+      ],
+    });
+});
+
+test("a failure of a plugin is the outcome, after the others; what is not deleted stays in the cache", async () => {
+  const entries = [entryOf("gone", "pods"), besideOf("gone"), entryOf("old", "former"), besideOf("old")];
+  const failure = { name: "CniError", code: 100, plugin: "bridge", message: "busy" };
+  expect(await collect({ entries, failing: "GC" })).toMatchObject({
+    outcome: failure,
+    calls: ["GC pods with none", "DEL former old"],
+    left: ["pods-gone-eth0", "berth-delegate-gone-eth0"],
+  });
+  expect(await collect({ entries, failing: "DEL" })).toMatchObject({
+    outcome: failure,
+    left: ["former-old-eth0", "berth-delegate-old-eth0"],
+  });
+});

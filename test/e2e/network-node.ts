@@ -1,6 +1,7 @@
-import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import { DELEGATE_TYPE } from "../../cni/delegate/delegate-conf.ts";
 import {
   RemovePodSandboxRequest,
   RemovePodSandboxResponse,
@@ -27,7 +28,7 @@ export interface PodNetworkRemains {
   readonly rules: readonly string[];
 }
 
-/** A node whose container runtime has folders of its own for plugins and networks. The plugin `held-bridge` is bridge, and waits in ADD while it is held. */
+/** A node whose container runtime has folders of its own for plugins and networks. The plugin `held-bridge` is bridge, `held-last` changes nothing; both wait in ADD while they are held. */
 export type NetworkNode = Awaited<ReturnType<typeof prepareNetworks>>;
 
 /** Gives the runtime of a node plugins of its own, and the network of the chain. The runtime is restarted by the first `useConfDir`. */
@@ -42,8 +43,11 @@ export async function prepareNetworks(node: TestNode) {
   const config = await readFile(paths.config, "utf8");
   const packaged = /bin_dirs? = \[?"([^"]+)"/.exec(config)?.[1] ?? "";
   for (const name of await readdir(packaged)) await symlink(join(packaged, name), join(binDir, name));
-  await writeFile(join(binDir, "held-bridge"), heldBridge(join(packaged, "bridge"), hold, held));
-  await chmod(join(binDir, "held-bridge"), 0o755);
+  const heldPlugins = { "held-bridge": `exec ${join(packaged, "bridge")}`, "held-last": printPrevResult };
+  for (const [name, next] of Object.entries(heldPlugins)) {
+    await writeFile(join(binDir, name), heldPlugin(hold, held, next));
+    await chmod(join(binDir, name), 0o755);
+  }
 
   const putList = (list: string) => writeFile(join(paths.cniConfDir, "10-berth.conflist"), list);
   const berthCni = async (...args: readonly string[]) => {
@@ -68,8 +72,8 @@ export async function prepareNetworks(node: TestNode) {
       list.plugins[0].type = "held-bridge";
       await putList(JSON.stringify(list));
     },
-    /** The built-in network, on the same bridge as the chain and with other addresses of its subnet. */
-    async useBuiltin() {
+    /** The built-in network, on the same bridge as the chain and with other addresses of its subnet; `last` follows it. */
+    async useBuiltin(...last: readonly "held-last"[]) {
       const part = (last: number) => subnet.replace("0/24", String(last));
       const range = { subnet, gateway: part(1), rangeStart: part(128), rangeEnd: part(250) };
       const plugin = {
@@ -78,7 +82,8 @@ export async function prepareNetworks(node: TestNode) {
         ranges: [[range]],
         capabilities: { portMappings: true, bandwidth: true },
       };
-      await putList(JSON.stringify({ cniVersion: "1.1.0", name: builtinName, plugins: [plugin] }));
+      const plugins = [plugin, ...last.map((type) => ({ type }))];
+      await putList(JSON.stringify({ cniVersion: "1.1.0", name: builtinName, plugins }));
     },
     async hold() {
       await writeFile(hold, "");
@@ -88,6 +93,14 @@ export async function prepareNetworks(node: TestNode) {
     },
     async letGo() {
       await rm(hold);
+    },
+    /** The runtime calls a plugin that does nothing in place of the delegate, as long as `work` runs. */
+    async withoutDelegate(work: () => Promise<void>) {
+      const [delegate, aside] = [join(binDir, DELEGATE_TYPE), join(folder, DELEGATE_TYPE)];
+      await rename(delegate, aside);
+      await writeFile(delegate, "#!/bin/sh\n", { mode: 0o755 });
+      await work();
+      await rename(aside, delegate);
     },
     /** Stops and removes the sandbox of a pod with calls of CRI alone. */
     async removeSandboxOf(name: string) {
@@ -123,14 +136,17 @@ export async function prepareNetworks(node: TestNode) {
   };
 }
 
-const heldBridge = (bridge: string, hold: string, held: string) => `#!/bin/sh
+const heldPlugin = (hold: string, held: string, next: string) => `#!/bin/sh
 if [ "$CNI_COMMAND" = ADD ] && [ -e ${hold} ]; then
   touch ${held}
   while [ -e ${hold} ]; do sleep 0.02; done
   rm ${held}
 fi
-exec ${bridge}
+${next}
 `;
+
+/** The result of the plugin before it is the last field of what a plugin gets. */
+const printPrevResult = `if [ "$CNI_COMMAND" = ADD ]; then sed 's/.*"prevResult"://; s/}$//'; fi`;
 
 async function linksOn(bridge: string): Promise<readonly string[]> {
   const { stdout } = await execa("ip", ["-json", "link", "show"]);

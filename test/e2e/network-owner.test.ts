@@ -58,6 +58,13 @@ async function expectPage(url: string) {
   expect(answer).toBe(webPage);
 }
 
+async function waitForRemains(expected: PodNetworkRemains) {
+  const isSame = async () => Bun.deepEquals(await networks.remains(), expected);
+  await pollUntil("the remains of pods", 20_000, isSame).catch(async () => {
+    expect(await networks.remains()).toEqual(expected);
+  });
+}
+
 async function startWeb(name: string) {
   const hostPort = await freePort();
   const { command: _, ...container } = podOf(name, { image: webImage, ports: [{ containerPort: 8080, hostPort }] }).spec
@@ -114,6 +121,48 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
       await node.removeFile("away.yaml");
       await startOwner("agent");
       await node.waitUntilEmpty();
+    });
+
+    test("what has outlived its sandbox is removed when the agent starts, and the pods that run are untouched", async () => {
+      await startPods("kept");
+      const kept = await networks.remains();
+      await startWeb("leaked");
+      const before = await containersOf("kept");
+      await node.agent.kill9();
+      await networks.withoutDelegate(() => networks.removeSandboxOf("leaked-berth"));
+      await node.removeFile("leaked.yaml");
+      const leaked = await networks.remains();
+      expect([leaked.leases.length, leaked.cached.length, leaked.rules.length > 0]).toEqual([2, 3, true]);
+      await startOwner("agent");
+      await waitForRemains(kept);
+      expect(await containersOf("kept")).toEqual(before);
+      await removePods("kept");
+      expect(await networks.remains()).toEqual(nothing);
+    });
+
+    test("what a chain has made of an ADD in whose midst runtime and agent were killed is removed when both are back", async () => {
+      await networks.useBuiltin("held-last");
+      await startPods("kept");
+      const [kept] = await containersOf("kept");
+      await networks.hold();
+      await node.putManifest(podOf("killed"));
+      await networks.waitUntilHeld();
+      await node.containerd.kill9();
+      await node.agent.kill9();
+      await node.removeFile("killed.yaml");
+      await networks.letGo();
+      const { links, reserved, cached } = await networks.remains();
+      expect([links.length, reserved.length, cached.length]).toEqual([2, 2, 2]);
+      await node.containerd.restart();
+      await startOwner("agent");
+      await pollUntil("one link and one address", 20_000, async () => {
+        const remains = await networks.remains();
+        return remains.links.length === 1 && remains.reserved.length === 1;
+      });
+      expect(await containersOf("kept")).toEqual([kept!]);
+      await removePods("kept");
+      expect(await networks.remains()).toEqual(nothing);
+      await networks.useChain();
     });
 
     test("an agent that is stopped during ADD goes on with it", async () => {

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import type { Cni } from "../../cni/network.ts";
 import type { FileEntry } from "../../host/fs/files.ts";
 import { type CniVerbDeps, runVerb } from "./verbs.ts";
 
@@ -39,4 +40,38 @@ berth | built in | 0.1.0 0.2.0 0.3.0 0.3.1 0.4.0 1.0.0 1.1.0 | ok
 pods: ready
 `,
   });
+});
+
+/** gc of a cache with these network namespaces. */
+async function collect(netnses: readonly string[], isOfAll = false) {
+  const cached = netnses.map((netns) => ({
+    ...{ network: "pods", containerId: `of-${netns}`, ifName: "eth0", netns },
+    ...{ args: new Map<string, string>(), capabilityArgs: {} },
+  }));
+  const deps = {
+    files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
+    isNamespace: async (path: string) => path === "mounted",
+    cni: {
+      async gc(_conf, chooseValid) {
+        const valid = await chooseValid(cached);
+        return cached.filter((attachment) => !valid.includes(attachment));
+      },
+    } as Pick<Cni, "gc">,
+    columns: Number.POSITIVE_INFINITY,
+  } as Pick<CniVerbDeps, "isNamespace" | "columns"> as CniVerbDeps;
+  return await runVerb.gc({ ...settings, verb: "gc", isOfAll }, deps);
+}
+
+test("gc deletes the attachments whose network namespace is gone; of a torn file none is known", async () => {
+  const { text, json } = await collect(["mounted", "unmounted", ""]);
+  expect(json).toMatchObject({
+    deleted: [{ containerId: "of-unmounted" }, { containerId: "of-" }],
+    inUse: [{ containerId: "of-mounted" }],
+  });
+  expect(text).toEndWith("2 deleted, 1 in use\n");
+});
+
+test("gc of a cache without attachments is refused without --all", async () => {
+  await expect(collect([])).rejects.toMatchObject({ code: 4, message: expect.stringContaining("--all does so") });
+  expect((await collect([], true)).text).toBe("0 deleted, 0 in use\n");
 });

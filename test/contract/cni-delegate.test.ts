@@ -1,10 +1,11 @@
 // The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
 // and with one that is stopped or killed.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { inMountNamespace } from "./own-namespace.ts";
@@ -25,8 +26,11 @@ const conf = (timeoutMs: number) => ({
   timeoutMs,
 });
 
-async function startAgent() {
-  const argv = ["ip", ...inOuter, process.execPath, agentProcess, join(folder, "root"), join(folder, "runtime.d")];
+/** Starts an agent whose runtime has these ready sandboxes; none is ever listed if they are not given. */
+async function startAgent(...sandboxes: readonly string[]) {
+  const folders = [join(folder, "root"), join(folder, "runtime.d")];
+  const listed = sandboxes.length === 0 ? [] : [sandboxes.join(",")];
+  const argv = ["ip", ...inOuter, process.execPath, agentProcess, ...folders, ...listed];
   agent = Bun.spawn(argv, { stdout: "pipe", stderr: "inherit", stdin: "ignore" });
   const { value } = await agent.stdout.getReader().read();
   expect(new TextDecoder().decode(value)).toBe("served\n");
@@ -39,17 +43,32 @@ async function killAgent() {
   agent = undefined;
 }
 
+async function putChain(fields: object) {
+  const ranges = [[{ subnet: "10.222.5.0/24" }]];
+  const plugin = { type: "berth", ranges, capabilities: { portMappings: true }, ...fields };
+  const chain = { cniVersion: "1.1.0", name: "pods", plugins: [plugin] };
+  await writeFile(join(folder, "net.d/10-pods.conflist"), JSON.stringify(chain));
+}
+
 /** Calls the delegate with what libcni gives it, and returns what it answers and how long it took. */
 async function call(
   verb: string,
-  { timeoutMs = 60_000, netns = "/run/netns/inner", containerId = "3f2a", annotations = {} } = {},
+  {
+    timeoutMs = 60_000,
+    netns = "/run/netns/inner",
+    containerId = "3f2a",
+    ifName = "eth0",
+    hostPort = 8080,
+    annotations = {},
+  } = {},
 ) {
   const [plugin] = (JSON.parse(formatDelegateList(conf(timeoutMs))) as { plugins: [object] }).plugins;
-  const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }];
+  const portMappings = [{ hostPort, containerPort: 80, protocol: "tcp" }];
   const runtimeConfig = { portMappings, "io.kubernetes.cri.pod-annotations": annotations };
   const input = JSON.stringify({ cniVersion: "1.0.0", name: "berth-delegate", ...plugin, runtimeConfig });
-  const parameters = { CNI_COMMAND: verb, CNI_CONTAINERID: containerId, CNI_NETNS: netns, CNI_IFNAME: "eth0" };
-  const env = { ...parameters, CNI_ARGS: "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web", CNI_PATH: join(folder, "bin") };
+  const parameters = { CNI_COMMAND: verb, CNI_CONTAINERID: containerId, CNI_NETNS: netns, CNI_IFNAME: ifName };
+  const args = `K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=${containerId}`;
+  const env = { ...parameters, CNI_ARGS: args, CNI_PATH: join(folder, "bin") };
   const startedMs = performance.now();
   // The name by which the program knows what it is: a link to Bun, since this is a run from source.
   const argv = [...inOuter, join(folder, "bin/berth-cni"), main];
@@ -92,9 +111,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       folder = await mkdtemp(join(tmpdir(), "berth-delegate-"));
       for (const name of ["net.d", "bin", "runtime.d", "root"]) await mkdir(join(folder, name));
       await symlink(process.execPath, join(folder, "bin/berth-cni"));
-      const plugin = { type: "berth", ranges: [[{ subnet: "10.222.5.0/24" }]], capabilities: { portMappings: true } };
-      const chain = { cniVersion: "1.1.0", name: "pods", plugins: [plugin] };
-      await writeFile(join(folder, "net.d/10-pods.conflist"), JSON.stringify(chain));
+      await putChain({});
       await writeFile(join(folder, "runtime.d/10-berth.conflist"), formatDelegateList(conf(TIMEOUT_MS)));
       for (const name of ["outer", "inner"]) await execa("ip", ["netns", "add", name]);
     });
@@ -130,6 +147,39 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await call("CHECK")).toMatchObject(done);
       expect(await call("DEL")).toMatchObject(done);
       expect(await view()).toEqual(nothing);
+    }, 60_000);
+
+    test("an agent that starts deletes what has no sandbox, torn entries too, and keeps what may have one", async () => {
+      // All are in one network namespace, which takes one default route.
+      await putChain({ isDefaultGateway: false });
+      const ids = ["gone", "torn", "ready", "young"];
+      for (const [index, containerId] of ids.entries())
+        expect(await call("ADD", { containerId, ifName: `eth${index}`, hostPort: 8080 + index })).toMatchObject(done);
+      const pathOf = (id: string) => join(folder, "cache/results", `pods-${id}-eth${ids.indexOf(id)}`);
+      const old = new Date(Date.now() - YOUNG_FOR_MS);
+      for (const id of ["gone", "ready"]) await utimes(pathOf(id), old, old);
+      await writeFile(pathOf("torn"), "{");
+      const found = async () => {
+        const { stdout: links } = await execa("ip", ["-n", "inner", "-brief", "link"]);
+        return {
+          links: links.match(/^eth\d/gm)?.toSorted(),
+          addresses: (await readdir("/run/berth/network/pods/addresses"))
+            .filter((name) => /\.[2-5]$/.test(name))
+            .toSorted(),
+          cached: (await readdir(join(folder, "cache/results"))).toSorted(),
+        };
+      };
+      expect((await found()).links).toEqual(["eth0", "eth1", "eth2", "eth3"]);
+      await startAgent("ready", "another");
+      await pollUntil("two released addresses", 10_000, async () => (await found()).addresses.length === 2);
+      expect(await found()).toEqual({
+        links: ["eth2", "eth3"],
+        addresses: ["10.222.5.4", "10.222.5.5"],
+        cached: ["pods-ready-eth2", "pods-torn-eth1.unreadable", "pods-young-eth3"],
+      });
+      const addNext = (hostPort: number) => call("ADD", { containerId: "next", ifName: "eth0", hostPort });
+      expect(await addNext(8082)).toMatchObject({ exitCode: 1, output: { code: 104 } });
+      expect(await addNext(8080)).toMatchObject(done);
     }, 60_000);
 
     test("a stopped agent costs a call its time and no more, and DEL works when it goes on", async () => {

@@ -1,4 +1,5 @@
-// The agent's part of the network in a process of its own, which tests stop and kill. Arguments: root directory, delegate's folder.
+// The agent's part of the network in a process of its own, which tests stop and kill. Arguments: root directory, delegate's
+// folder, and the ready sandboxes of a runtime, which is listed once; without that argument it never is.
 
 import { createKubeletMetrics } from "../../agent/serve/metrics/kubelet-metrics.ts";
 import { openOwnedNetwork } from "../../agent/wiring/network-owner.ts";
@@ -6,9 +7,14 @@ import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
+import { PodSandbox, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import { FakeLog } from "../fakes/log.ts";
 
-const [rootDir = "", delegateDir = ""] = process.argv.slice(2);
+const [rootDir = "", delegateDir = "", sandboxIds] = process.argv.slice(2);
+const sandboxes = (sandboxIds?.split(",") ?? []).map((id) =>
+  PodSandbox.fromPartial({ id, state: PodSandboxState.SANDBOX_READY }),
+);
+const runtimeListed = createEventSource();
 const hostFiles = createFiles("/");
 const network = await openOwnedNetwork(
   { network: { owner: "agent", delegateDir } },
@@ -21,7 +27,8 @@ const network = await openOwnedNetwork(
 );
 network?.serve({
   kube: undefined,
-  runtime: { listPodSandbox: async () => [] },
-  agent: { runtimeListed: createEventSource() },
+  runtime: { listPodSandbox: async () => sandboxes },
+  agent: { runtimeListed },
 });
 process.stdout.write("served\n");
+if (sandboxIds !== undefined) runtimeListed.emit();

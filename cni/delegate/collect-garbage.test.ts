@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { secondaryNetworksKey } from "../../proto/kubernetes/well-known-names.ts";
 import { YOUNG_FOR_MS } from "../attachment-state.ts";
 import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import { CniError } from "../error.ts";
@@ -108,6 +109,19 @@ test("an attachment of an earlier chain is deleted if this agent's delegate has 
         ...["former-foreign-eth0", "berth-delegate-foreign-eth0"],
       ],
     });
+});
+
+test("the secondary networks of a pod whose sandbox is gone are deleted before the network that names them", async () => {
+  const podOf = (id: string) => {
+    const secondaries = [{ config: listOf("storage"), ifName: "net1", capabilityArgs: {} }];
+    const named = { ...entryOf(id, "pods"), capabilityArgs: { [secondaryNetworksKey]: secondaries } };
+    return [named, besideOf(id), { ...entryOf(id, "storage"), ifName: "net1" }];
+  };
+  expect(await collect({ entries: [...podOf("gone"), ...podOf("web")], ready: ["web"] })).toEqual({
+    outcome: { deleted: ["storage-gone-net1", "pods-gone-eth0"], againAt: undefined },
+    calls: ["DEL storage gone", "GC pods with web"],
+    left: ["pods-web-eth0", "berth-delegate-web-eth0", "storage-web-net1"],
+  });
 });
 
 test("a failure of a plugin is the outcome, after the others; what is not deleted stays in the cache", async () => {

@@ -4,6 +4,8 @@ import type { AttachmentKey, CacheEntry } from "../cache-entry.ts";
 import { CniError, throwFailures } from "../error.ts";
 import type { CachedAttachment, ChooseValid, Cni } from "../network.ts";
 import type { ResultCache } from "../result-cache.ts";
+import { deleteSecondaryNetworks } from "../secondary/pod-networks.ts";
+import { secondaryNetworksOf } from "../secondary/secondary-network.ts";
 import { DELEGATE_NETWORK } from "./delegate-conf.ts";
 import { isOfDelegate } from "./delegate-entry.ts";
 import { chainIfUsable, type ExecuteCallDeps } from "./execute-call.ts";
@@ -62,6 +64,19 @@ export async function collectGarbage(
   };
 
   const chain = await chainIfUsable(files, confDir);
+  const before = (await cache.list()).entries;
+  const isOurs = (entry: CacheEntry) =>
+    entry.network === chain?.name || before.some((one) => isOfDelegate(one, socket) && isSameInterface(one, entry));
+  // The entry of a default network names the pod's other networks, so these go first.
+  for (const entry of before.filter(isOurs)) {
+    const secondaries = secondaryNetworksOf(entry);
+    if (secondaries.length === 0 || (await stateOf(entry)) !== "stale") continue;
+    await goOn(async () => {
+      await deleteSecondaryNetworks({ cni }, entry, entry, signal);
+      const { containerId } = entry;
+      deleted.push(...secondaries.map(({ conf, ifName }) => ({ network: conf.name, containerId, ifName })));
+    });
+  }
   if (chain !== undefined)
     await goOn(async () => {
       const chooseValid: ChooseValid = async (cached) => {

@@ -92,7 +92,7 @@ export async function addPodNetworks(
  * network is the caller's, and follows. Each is deleted, whatever becomes of the others; rejects with the first failure.
  */
 export async function deleteSecondaryNetworks(
-  { cni }: Pick<PodNetworksDeps, "cni">,
+  { cni }: { readonly cni: Pick<Cni, "del"> },
   entry: CacheEntry | undefined,
   attachment: Attachment,
   signal: AbortSignal,
@@ -168,7 +168,7 @@ async function undo(
 }
 
 async function deleteEach(
-  cni: PodNetworksDeps["cni"],
+  cni: Pick<Cni, "del">,
   networks: readonly SecondaryNetwork[],
   attachment: Attachment,
   signal: AbortSignal,

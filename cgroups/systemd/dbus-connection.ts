@@ -79,7 +79,10 @@ type Problem = (what: string, cause?: unknown) => CgroupError;
 /*
  * First a handshake in text lines, in which the kernel tells the peer who we are, then messages in both directions:
  *
- *   -> NUL AUTH EXTERNAL <uid in hex>   <- OK <id of the peer>   -> BEGIN   <-> messages
+ *   -> NUL AUTH EXTERNAL <uid in hex>, BEGIN   <- OK <id of the peer>   <-> messages
+ *
+ * BEGIN does not wait for OK: systemd leaves a message that it reads together with BEGIN until more bytes arrive, so a call right after
+ * BEGIN may get no answer. Its own clients send both lines at once, too.
  *
  * https://dbus.freedesktop.org/doc/dbus-specification.html#auth-protocol
  */
@@ -116,7 +119,6 @@ function createConnection(
     }
     received = received.subarray(length);
     isAuthenticated = true;
-    socket.write("BEGIN\r\n");
     ready.resolve();
     return true;
   }
@@ -128,7 +130,7 @@ function createConnection(
     replies.delete(replySerial);
   }
 
-  socket.on("connect", () => socket.write(`\0AUTH EXTERNAL ${Buffer.from(String(uid)).toString("hex")}\r\n`));
+  socket.on("connect", () => socket.write(`\0AUTH EXTERNAL ${Buffer.from(String(uid)).toString("hex")}\r\nBEGIN\r\n`));
   socket.on("data", (chunk: Uint8Array) => {
     received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
     if (!isAuthenticated && !authenticate()) return;

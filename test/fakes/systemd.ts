@@ -241,13 +241,13 @@ function serve(socket: Socket, systemd: FakeSystemd, answer: string): void {
   receive(socket, (received) => {
     if (isAuthenticated) return takeMessages(received, onMessage);
     const text = Buffer.from(received).toString("latin1");
-    if (text.startsWith("\0AUTH EXTERNAL ") && text.endsWith("\r\n")) {
-      socket.write(`${answer}\r\n`);
-      return new Uint8Array();
-    }
-    if (!text.startsWith(BEGIN)) return received;
+    const [auth = ""] = /^\0AUTH EXTERNAL [0-9a-f]+\r\n/.exec(text) ?? [];
+    if (auth !== "") socket.write(`${answer}\r\n`);
+    const rest = received.subarray(auth.length);
+    if (!text.startsWith(BEGIN, auth.length)) return rest;
     isAuthenticated = true;
-    return takeMessages(received.subarray(BEGIN.length), onMessage);
+    // systemd leaves a message that it reads together with this line until it reads more.
+    return rest.subarray(BEGIN.length);
   });
 }
 

@@ -46,16 +46,22 @@ export function ownCgroupError(
 /** What happened to a file, and the system call's error. Any other error is returned as it is. */
 export function toCgroupError(verb: string, file: string, value: string | undefined, error: unknown): unknown {
   if (!(error instanceof Error && "code" in error && typeof error.code === "string")) return error;
-  const reason = REASONS[error.code] ?? "";
+  const code = KERNEL_NAMES[error.code] ?? error.code;
+  const reason = REASONS[code] ?? "";
   const what = value === undefined ? file : `${JSON.stringify(value)} to ${file}`;
-  return new CgroupError(error.code, file, value, `cannot ${verb} ${what}: ${error.code}${reason}`, { cause: error });
+  return new CgroupError(code, file, value, `cannot ${verb} ${what}: ${code}${reason}`, { cause: error });
 }
+
+/** Linux has one number for both names, and the runtime has the other one. */
+const KERNEL_NAMES: Readonly<Record<string, string>> = { ENOTSUP: "EOPNOTSUPP" };
 
 /** What the kernel says with a code, in the words of its documentation of cgroups. */
 const REASONS: Readonly<Record<string, string>> = {
   EINVAL: ", the kernel rejects the value",
+  ERANGE: ", the value is out of the kernel's range",
   EBUSY: ", a process or another cgroup uses it",
   ENOSPC: ", a limit of the kernel or of a cgroup above is reached",
+  EAGAIN: ", a limit of the number or depth of cgroups is reached",
   EOPNOTSUPP: ", the kernel does not support it here",
   ENOENT: ", it does not exist",
   EROFS: ", the cgroup file system is mounted read-only",

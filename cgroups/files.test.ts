@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { toCgroupError } from "./error.ts";
 import { createCgroupFiles } from "./files.ts";
 
 const files = createCgroupFiles();
@@ -38,6 +39,19 @@ test("a value that the kernel rejects is an error with its code, file and value"
   await expect(rejected).rejects.toMatchObject({ name: "CgroupError", code: "EINVAL", file, value: "many" });
   await expect(rejected).rejects.toMatchObject({ cause: { code: "EINVAL" } });
   await expect(rejected).rejects.toThrow(`cannot write "many" to ${file}: EINVAL, the kernel rejects the value`);
+});
+
+test("an empty value reaches the kernel, which rejects it here", async () => {
+  const file = "/proc/self/oom_score_adj";
+  await expect(files.write(file, "")).rejects.toMatchObject({ code: "EINVAL", file, value: "" });
+});
+
+test("the code of what the kernel does not support has the kernel's name", () => {
+  const ofRuntime = Object.assign(new Error("not supported"), { code: "ENOTSUP" });
+  expect(toCgroupError("read", "/cpu.pressure", undefined, ofRuntime)).toMatchObject({
+    code: "EOPNOTSUPP",
+    message: "cannot read /cpu.pressure: EOPNOTSUPP, the kernel does not support it here",
+  });
 });
 
 test("a folder is made once and removed once, and lists its folders sorted", async () => {

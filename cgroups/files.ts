@@ -79,10 +79,11 @@ function readWhole(file: string, buffer: Buffer): string {
   }
 }
 
+/** No call is made for zero bytes: what is empty, such as the CPUs of a cgroup without a list, is written as an empty line. */
 async function writeOnce(file: string, value: string): Promise<void> {
   const opened = await open(file, constants.O_WRONLY | constants.O_TRUNC);
   try {
-    await opened.write(value);
+    await opened.write(value === "" ? "\n" : value);
   } finally {
     await opened.close();
   }

@@ -7,7 +7,8 @@ import type { CgroupDriver } from "../proto/kubelet/config.ts";
  * The cgroups below the agent's root. All errors are `CgroupError`s; a hostile name (`/`, `..`, empty, NUL) gets `ENAME`
  * before any path is built. A call that its signal aborts rejects with the signal's reason; what it has started may still take
  * effect. With the systemd driver, names are those of slices, and `cpuMax` is rounded up to whole
- * percents of a CPU, which is what systemd can say.
+ * percents of a CPU, which is what systemd can say, and `killsAsGroup` lasts until systemd next changes the slice: it then
+ * writes 0 to `memory.oom.group` of every slice.
  */
 export interface Cgroups {
   readonly driver: CgroupDriver;
@@ -16,7 +17,7 @@ export interface Cgroups {
   /**
    * Writes those limits that differ from what the files hold, so an unchanged cgroup costs reads only. The controllers of
    * limits without a file are enabled in the cgroups above. `ENOENT` if it is absent, `ECONTROLLER` if the kernel lacks the
-   * controller of a limit, `EBUSY` if a process in the cgroup above keeps it from being enabled. Huge pages are not limited
+   * controller of a limit, `EBUSY` or `EOPNOTSUPP` if a process in the cgroup above keeps it from being enabled. Huge pages are not limited
    * where the kernel has no hugetlb controller, and CPUs not where it has no cpuset.
    */
   write(name: CgroupName, limits: CgroupLimits, signal?: AbortSignal): Promise<void>;

@@ -48,7 +48,7 @@ const NUMBERS = {
 
 /**
  * The limits as properties. systemd has no words for huge pages and `memory.oom.group` of a slice: their files are the
- * agent's. Rule: opencontainers/cgroups' genV2ResourcesProperties. Needs systemd 244 or later.
+ * agent's, though systemd 257 writes 0 to the latter with each change of a slice. Rule: opencontainers/cgroups' genV2ResourcesProperties. Needs systemd 244 or later.
  */
 export function systemdProperties(limits: CgroupLimits): readonly UnitProperty[] {
   const { cpuMax, cpus } = limits;

@@ -21,7 +21,7 @@ export interface KernelCgroupsOptions {
   end(): Promise<void> | void;
 }
 
-/** The adapter over cgroup v2's files, as a fixture of the contract. A machine with a real tree takes the same. */
+/** The adapter over cgroup v2's files, as a fixture of the contract. `test/vm/contract` takes the same in a guest with a real tree. */
 export function kernelCgroupsFixture(options: KernelCgroupsOptions): CgroupsFixture {
   const { root, pageBytes, hugePageSizes } = options;
   const { files, writes } = recordWrites(options.files);

@@ -13,6 +13,7 @@ import { createAdminClient } from "../../upstream/admin-client.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { ensurePrograms } from "../../upstream/programs.ts";
 import { bootNode, type GuestNode } from "./guest-node.ts";
+import type { NodeOptions } from "./node-image.ts";
 import { createRunFolder } from "./run-folder.ts";
 import { type CgroupDriver, guestAddress, hostAddress, type NodeContainerd } from "./system-files.ts";
 
@@ -44,6 +45,8 @@ export interface NodeBedOptions {
   readonly containerd: NodeContainerd;
   readonly driver: CgroupDriver;
   readonly agents: readonly NodeAgentName[];
+  /** Files for tests that run in the guest, as `NodeOptions` has them. */
+  readonly tests?: NodeOptions["tests"];
   readonly print: (line: string) => void;
 }
 
@@ -96,7 +99,13 @@ const isResized = (pod: Pod) =>
   !pod.status?.conditions?.some(({ type }) => type.startsWith("PodResize"));
 
 /** Starts a control plane and a guest. No agent runs yet. */
-export async function startNodeBed({ containerd, driver, agents, print }: NodeBedOptions): Promise<NodeBed> {
+export async function startNodeBed({
+  containerd,
+  driver,
+  agents,
+  tests = {},
+  print,
+}: NodeBedOptions): Promise<NodeBed> {
   const programs = await ensurePrograms(undefined, print);
   const folder = await createRunFolder("berth-vm-plane-");
   const plane = await startControlPlane({ stateDir: folder.path, print, components: ["kube-controller-manager"] });
@@ -113,7 +122,7 @@ export async function startNodeBed({ containerd, driver, agents, print }: NodeBe
     await plane.kubectl(["create", "clusterrolebinding", administrator, "--clusterrole=cluster-admin", account]);
     const paths = { kubelet: join(programs, "kubelet"), berth: builtBinary };
     const services = agents.map((agent) => [agent, { program: paths[agent], args: agentArgs(agent) }] as const);
-    const node = { hostName: nodeName, containerd, driver, agents: Object.fromEntries(services) };
+    const node = { hostName: nodeName, containerd, driver, agents: Object.fromEntries(services), tests };
     const guest = await bootNode(node, print);
     const kubeconfig = await plane.nodeKubeconfig(nodeName, plane.server.replace("127.0.0.1", hostAddress));
     await writeGuestFile(guest, agentFiles.kubeconfig, await readFile(kubeconfig, "utf8"));

@@ -15,6 +15,7 @@ import {
 import { type CgroupTree, podOfCgroup } from "../../differential/cgroups/cgroup-tree.ts";
 import { compareCgroups, type NodeCgroups, recordedCgroups } from "../../differential/cgroups/compare-cgroups.ts";
 import { resizePods } from "../../differential/cgroups/resize-cases.ts";
+import { describeFailures, runContract } from "../contract/run-contract.ts";
 import { addPodCgroups, adoptTree, reloadSystemd, takeOverFromKubelet } from "./adoption.ts";
 import { enforceAllocatable } from "./allocatable.ts";
 import { assert, awaitCgroups, deletePods, withoutControllers } from "./await-cgroups.ts";
@@ -123,6 +124,13 @@ export function nodeChecks(bed: NodeBed, options: NodeCheckOptions): readonly No
   ];
 }
 
+async function checkContract({ guest }: NodeBed): Promise<string> {
+  const result = await runContract(guest);
+  const { passed, failed, skipped } = result.outcome;
+  assert(failed.length === 0, `${failed.length} tests fail:\n${describeFailures(result)}`);
+  return [`${passed} tests`, ...skipped.map((name) => `skipped: ${name}`)].join("\n");
+}
+
 /** The checks that begin with a node without pods. */
 function longChecks(
   bed: NodeBed,
@@ -154,6 +162,7 @@ function longChecks(
         ]
       : []),
     [`${podCount} pods are made and removed`, () => makeAndRemove(bed, known().withoutPods, podCount)],
+    ["the contract of cgroups holds, with both drivers", () => checkContract(bed)],
   ];
 }
 

@@ -1,9 +1,9 @@
 import { copyFile, mkdir, rm, symlink, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { buildTestImages } from "../../bed/images/images.ts";
 import { packLayout } from "../../bed/images/oci-layout.ts";
 import { unpackPackages } from "../../bed/packages.ts";
-import { berthFolder } from "../guest-paths.ts";
+import { berthFolder, testsFolder } from "../guest-paths.ts";
 import { createDisk, type PackagePrograms } from "../host-programs.ts";
 import type { Image } from "../image.ts";
 import { findKernel, makeInitrd } from "../initrd.ts";
@@ -24,6 +24,8 @@ export interface NodeOptions {
   readonly driver: CgroupDriver;
   /** The node agents that it has, as services that are not started. */
   readonly agents: Readonly<Record<string, NodeAgent>>;
+  /** Files of the host that it has below `testsFolder`, by name. */
+  readonly tests?: Readonly<Record<string, string>>;
 }
 
 /** A node agent: its program on the host, and its arguments. */
@@ -59,7 +61,7 @@ export async function makeNodeImage(
 
 async function prepareTestedFiles(
   stage: string,
-  { hostName, containerd, driver, agents }: NodeOptions,
+  { hostName, containerd, driver, agents, tests = {} }: NodeOptions,
   print: (line: string) => void,
 ): Promise<void> {
   const commands = Object.entries(agents).map(
@@ -70,6 +72,8 @@ async function prepareTestedFiles(
   await writeSystemFile(join(stage, "www/cgi-bin/run"), { text: shellScript, isProgram: true });
   await mkdir(join(stage, "agents"));
   for (const [name, { program }] of Object.entries(agents)) await copyFile(program, join(stage, "agents", name));
+  await mkdir(join(stage, basename(testsFolder)));
+  for (const [name, file] of Object.entries(tests)) await copyFile(file, join(stage, basename(testsFolder), name));
   if (containerd === "2.1") {
     const { root } = await unpackPackages("forky", print);
     await mkdir(join(stage, "containerd"));

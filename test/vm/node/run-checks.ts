@@ -5,8 +5,10 @@ import { buildIfStale } from "../../bed/build.ts";
 import { cgroupBatches } from "../../differential/cgroups/cgroup-cases.ts";
 import type { Outcome } from "../../suite.ts";
 import { closingLine, outcomeLine, seconds } from "../../test-summary.ts";
+import { bundleContract } from "../contract/run-contract.ts";
 import { type NodeBed, startNodeBed } from "./node-bed.ts";
 import { type NodeCheck, nodeChecks } from "./node-checks.ts";
+import { createRunFolder } from "./run-folder.ts";
 import type { CgroupDriver, NodeContainerd } from "./system-files.ts";
 
 interface NodeRun {
@@ -42,10 +44,12 @@ async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promi
     return isPassed;
   };
   let bed: NodeBed | undefined;
+  const folder = await createRunFolder("berth-vm-tests-");
   try {
     print(await buildIfStale());
     const isBooted = await record("boot", async () => {
-      bed = await startNodeBed({ ...run, agents: run.isShort ? ["berth"] : ["kubelet", "berth"], print });
+      const tests = await bundleContract(folder.path);
+      bed = await startNodeBed({ ...run, agents: run.isShort ? ["berth"] : ["kubelet", "berth"], tests, print });
       return await bed.guest.run(
         `echo "Linux $(uname -r), containerd $(ctr version 2> /dev/null | sed -n '/^Server/,$ s/^ *Version: *//p')"`,
       );
@@ -59,6 +63,7 @@ async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promi
     return outcomes;
   } finally {
     await bed?.end();
+    await folder.remove();
   }
 }
 

@@ -163,7 +163,7 @@ scenario(
         }),
       );
       await harness.exit("b", 1);
-      await harness.advance("1s");
+      await harness.advance("10s");
     },
   },
   (log) => {

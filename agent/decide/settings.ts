@@ -35,6 +35,8 @@ export interface PodSettings extends PodDecisionConfig {
   readonly recursiveReadOnlyClasses?: ReadonlySet<string>;
   /** Absent while `cgroupsPerQOS` is off: pods get no cgroups of their own. */
   readonly podCgroups?: PodCgroupSettings;
+  /** Why the runtime has no pod network, as last reported; absent when it has one or has not reported yet. */
+  readonly networkProblem?: string | undefined;
   /** Absent on a standalone node. */
   readonly cluster?: ClusterSettings;
 }
@@ -58,6 +60,4 @@ export interface ClusterSettings {
   readonly certificateVersions?: ReadonlyMap<string, string>;
   /** The PersistentVolumeClaims of pods by `claimKey` that are bound, or for which it is known why they are not. */
   readonly settledClaims: Pick<ReadonlySet<string>, "has">;
-  /** Why the runtime has no pod network, as last reported; absent when it has one or has not reported yet. */
-  readonly networkProblem?: string | undefined;
 }

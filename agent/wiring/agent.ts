@@ -16,6 +16,7 @@ import type { NodeDirs } from "../act/volumes/pod-dirs.ts";
 import type { AdmissionNode } from "../decide/admission/admission-node.ts";
 import type { ImageVerificationSettings } from "../decide/admission/image-verification.ts";
 import type { LogRotationSettings } from "../decide/logs/log-rotation.ts";
+import { networkProblemOf } from "../decide/node/node-conditions.ts";
 import type { PodSettings } from "../decide/settings.ts";
 import type { DesiredPods } from "../desired/pods.ts";
 import type { StaticKind } from "../desired/static/static-source.ts";
@@ -56,8 +57,8 @@ export interface AgentOptions {
   readonly facts: () => NodeFacts;
   /** The user ids of the node that pods with a user namespace get. */
   readonly idPool: IdPool;
-  /** Without the runtime's name, which comes from the runtime. */
-  readonly settings: () => Omit<PodSettings, "runtimeName">;
+  /** Without what comes from the runtime. */
+  readonly settings: () => Omit<PodSettings, "runtimeName" | "networkProblem">;
   /**
    * The node as admission sees it, for the current Node object: undefined if there is none, `unknown` before the first
    * read.
@@ -224,6 +225,7 @@ function withRuntimeAndCluster(options: AgentOptions, clusterSync: ClusterSync |
     settings: () => ({
       ...options.settings(),
       ...recursiveReadOnlyClasses(runtimeStatus, classes),
+      networkProblem: networkProblemOf(runtimeStatus.now()),
       ...(clusterSync && { cluster: clusterSync.objects.settings() }),
       runtimeName: runtimeStatus.name(),
     }),

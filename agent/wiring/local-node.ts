@@ -5,6 +5,7 @@ import { type NodeActDeps, type NodeCgroupWriter, performNodeAction } from "../a
 import { driverMismatch } from "../decide/node/cgroup-drivers.ts";
 import { nodeCgroups as nodeCgroupsOf } from "../decide/node/cgroup-rule.ts";
 import type { NodeDecisionSettings, NodeRule } from "../decide/node/node.ts";
+import { networkProblemOf } from "../decide/node/node-conditions.ts";
 import type { NodeSettings } from "../decide/node/node-settings.ts";
 import type { ObservedNode } from "../decide/node/observed-node.ts";
 import { signalsOf } from "../decide/node/pressure.ts";
@@ -38,6 +39,8 @@ export interface NodeCgroupAccess extends NodeCgroupWriter, Pick<NodeCgroupsOpti
 export interface LocalNodeDeps {
   readonly desired: NodeLoopPods;
   readonly sourcesReady: Pick<EventSource, "subscribe">;
+  /** The network of pods is ready, or no longer, or for another reason: pods wait for it. */
+  readonly wakeAll: () => void;
   /** The node has removed an image, or may have: the pods inspect theirs again. */
   readonly invalidateImages: () => void;
   readonly nodeSummary: Pick<NodeSummary, "onRuntimeObserved">;
@@ -98,8 +101,9 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
     firstDecision: firstDecision.promise,
     subscribe: changes.subscribe,
     invalidateImages: observer.invalidateImages,
-    async run({ desired, sourcesReady, invalidateImages, nodeSummary, recordEvent }, signal) {
+    async run({ desired, sourcesReady, wakeAll, invalidateImages, nodeSummary, recordEvent }, signal) {
       changes.subscribe(() => nodeSummary.onRuntimeObserved(observed()));
+      changes.subscribe(createNetworkWatch(() => networkProblemOf(observer.now().runtime), wakeAll));
       changes.subscribe(createMismatchLog(log, observed));
       void cgroups?.driver.then((driver) => {
         ownCgroups = driver;
@@ -121,6 +125,17 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
       firstDecision.resolve();
       await Promise.all([observer.run(signal), nodeCgroups?.run(signal), decided]);
     },
+  };
+}
+
+/** Returns a function that calls back if the problem of the network is another one than at its last call. */
+function createNetworkWatch(problem: () => string | undefined, onChanged: () => void): () => void {
+  let last = problem();
+  return () => {
+    const now = problem();
+    if (now === last) return;
+    last = now;
+    onChanged();
   };
 }
 

@@ -25,15 +25,16 @@ describeSection("Detailed behavior", () => {
   test("init containers wait for the network", async () => {
     const { harness } = await runPod({
       spec: { initContainers: two },
-      before(each) {
-        each.networkProblem = "container runtime network not ready: NetworkReady=false";
+      async before(each) {
+        each.runtime.conditions.NetworkReady = false;
+        // The agent asks the runtime every ten seconds.
+        await each.advance("10s");
       },
     });
     await harness.advance("1m");
     expect(harness.runtime.timeline).toEqual([]);
-    harness.networkProblem = undefined;
-    harness.agent.wakeAll();
-    await harness.advance("1s");
+    harness.runtime.conditions.NetworkReady = true;
+    await harness.advance("30s");
     expect(formatTimeline(harness, /first started/)).toHaveLength(1);
   });
 

@@ -320,19 +320,20 @@ test("a restart of the agent does not set a running pod back to Pending", async 
   expect([...phases].filter((line) => line.includes("Pending"))).toEqual([]);
 });
 
+/** The kubelet's words for a runtime that gives no reason. */
+const NETWORK_PROBLEM = "container runtime network not ready: NetworkReady=false reason: message:";
+
 test("a pod waits for the runtime's network with one event, and starts as soon as it is ready", async () => {
   const harness = await createHarness(inCluster);
-  harness.networkProblem =
-    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:";
+  harness.runtime.conditions.NetworkReady = false;
   await harness.start();
   await harness.apply("web");
   await harness.advance("60s");
   expect(await harness.apiPods()).toEqual(["web Pending: a waiting ContainerCreating"]);
-  const event = `Warning NetworkNotReady: network is not ready: ${harness.networkProblem}`;
+  const event = `Warning NetworkNotReady: network is not ready: ${NETWORK_PROBLEM}`;
   expect(await harness.events("web")).toEqual([`1x ${event}`]);
-  harness.networkProblem = undefined;
-  harness.agent.wakeAll();
-  await harness.advance("1s");
+  harness.runtime.conditions.NetworkReady = true;
+  await harness.advance("30s");
   expect(await harness.apiPods()).toContain("web Running, ready: a running");
   expect((await harness.events("web")).filter((line) => line.includes("Warning"))).toEqual([`1x ${event}`]);
 });

@@ -68,8 +68,6 @@ export class AgentHarness {
   /** The Node object that the agent has observed. After a change call `agent.clusterSync.onNodeChanged`, as the real watch does. */
   nodeObject: Node | undefined | "unknown";
   readonly keyPairs = fakeKeyPairs();
-  /** Why the runtime's network is not ready. After a change call `agent.wakeAll`, as the real observation does. */
-  networkProblem: string | undefined;
   /** The maxPods of the node; a change takes effect with the next agent. */
   maxPods: number;
   /** How often the agents have released unused memory. */
@@ -171,7 +169,6 @@ export class AgentHarness {
           clock,
           log,
           nodeObject: { latest: () => this.nodeObject, refresh: () => this.readNode() },
-          networkProblem: () => this.networkProblem,
           keyPairs: this.keyPairs,
           certificateGates: { clusterTrustBundleProjection: true, podCertificateRequest: true },
         }),

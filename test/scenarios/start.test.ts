@@ -315,3 +315,44 @@ scenario(
     `);
   },
 );
+
+scenario(
+  "pods wait on a standalone node while the runtime has no network, those of the host network do not",
+  {
+    async before({ disk, runtime }) {
+      await disk.at("/").makeFolder("etc", 0o755);
+      await disk.at("/").write("etc/hosts", "127.0.0.1 localhost\n", 0o644);
+      runtime.conditions.NetworkReady = false;
+    },
+    async run(harness) {
+      await harness.setManifests(makePod("web"), makePod("host", { hostNetwork: true }));
+      await harness.advance("60s");
+      harness.appendLog(
+        harness.podReports().map(({ status }) => status.containerStatuses?.[0]?.state?.waiting?.message ?? "-"),
+      );
+      harness.runtime.conditions.NetworkReady = true;
+      await harness.advance("30s");
+    },
+  },
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s report host Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
+      0s host: create the pod's log directory
+      0s web: create the pod's directories
+      0s host: create the pod's directories
+      0s host: run sandbox (attempt 0): the pod has none
+      0s host: create container a (attempt 0): it has not run yet
+      0s host: start container a (attempt 0)
+      0s report host Running, ready: a running
+      60s -
+      60s network is not ready: container runtime network not ready: NetworkReady=false reason: message:
+      61s web: run sandbox (attempt 0): the pod has none
+      61s web: create container a (attempt 0): it has not run yet
+      61s web: start container a (attempt 0)
+      61s report web Running, ready: a running"
+    `);
+  },
+);

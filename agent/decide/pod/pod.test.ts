@@ -971,7 +971,6 @@ const unread = {
 const read = { ...unread, areServicesRead: true, areRuntimeClassesRead: true };
 const answered = { ...read, settledReferences: new Set(["secret default/login"]) };
 const secretive = { env: [{ name: "A", valueFrom: { secretKeyRef: { name: "login", key: "k" } } }] };
-const unplugged = { ...read, networkProblem: "container runtime network not ready: NetworkReady=false" };
 const projected = pod({ volumes: [{ name: "kube-api-access-x", projected: { sources: [] } }] }, [
   { volumeMounts: [{ name: "kube-api-access-x", mountPath: "/token" }] },
 ]);
@@ -1023,27 +1022,6 @@ const clusterRows: readonly [
     nothing,
     undefined,
     "rejected",
-  ],
-  [
-    "a sandbox waits for the network",
-    desired(pod(), ofApi),
-    nothing,
-    unplugged,
-    waiting("network is not ready: container runtime network not ready: NetworkReady=false"),
-  ],
-  [
-    "a sandbox with host networking does not wait for the network",
-    desired(pod({ hostNetwork: true }), ofApi),
-    nothing,
-    unplugged,
-    "run sandbox (attempt 0): the pod has none",
-  ],
-  [
-    "a pod with a ready sandbox does not wait for the network",
-    desired(pod()),
-    observedWith([sandbox()]),
-    unplugged,
-    "create container a (attempt 0): it has not run yet",
   ],
   ["a sandbox waits for the RuntimeClasses", desired(sandboxed, ofApi), nothing, unread, waiting(classes)],
   [
@@ -1122,6 +1100,41 @@ for (const [sentence, wanted, observed, cluster, expected] of clusterRows)
     // The arrival of a prerequisite wakes the pods, so there is no timer.
     expect(lookAgainAt).toBeUndefined();
   });
+
+const networkProblem = "container runtime network not ready: NetworkReady=false";
+
+/** What a pod does while the runtime has no network, standalone and in a cluster. */
+const networkRows: readonly [sentence: string, expected: DesiredPodView, observed: ObservedPod, says: string][] = [
+  ["a sandbox waits for it", desired(pod()), nothing, waiting(`network is not ready: ${networkProblem}`)],
+  [
+    "a sandbox with host networking does not wait for it",
+    desired(pod({ hostNetwork: true })),
+    nothing,
+    "run sandbox (attempt 0): the pod has none",
+  ],
+  [
+    "a pod with a ready sandbox does not wait for it",
+    desired(pod()),
+    observedWith([sandbox()]),
+    "create container a (attempt 0): it has not run yet",
+  ],
+];
+for (const [sentence, wanted, observed, expected] of networkRows)
+  for (const [where, cluster] of [
+    ["on a standalone node", {}],
+    ["in a cluster", { cluster: read }],
+  ] as const)
+    test(`without a network, ${where}: ${sentence}`, () => {
+      const { status, actions } = decidePod(
+        wanted,
+        observed,
+        prepared,
+        { ...settings, ...cluster, networkProblem },
+        now,
+      );
+      const why = status.containerStatuses?.[0]?.state?.waiting;
+      expect(actions.map(describe).join("; ") || `${why?.reason}, ${why?.message}`).toBe(expected);
+    });
 
 const resources: readonly [sentence: string, resources: Container["resources"], feature: string | undefined][] = [
   ["a device limit", { limits: { "nvidia.com/gpu": "1" } }, "extended resources"],

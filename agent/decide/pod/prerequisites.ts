@@ -47,7 +47,7 @@ function isAnyUnsettled(references: readonly Reference[], { cluster }: PodSettin
 export const NETWORK_NOT_READY = "network is not ready: ";
 
 /** Why the pod's sandbox may not be run yet: the runtime has no pod network. Pods with host networking need none. */
-export function waitingForNetwork({ pod }: DesiredPodView, { cluster }: PodSettings): string | undefined {
-  const problem = cluster?.networkProblem;
-  return problem === undefined || pod.spec.hostNetwork === true ? undefined : `${NETWORK_NOT_READY}${problem}`;
+export function waitingForNetwork({ pod }: DesiredPodView, { networkProblem }: PodSettings): string | undefined {
+  const isWaiting = networkProblem !== undefined && pod.spec.hostNetwork !== true;
+  return isWaiting ? `${NETWORK_NOT_READY}${networkProblem}` : undefined;
 }

@@ -107,11 +107,9 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     onNodeChanged(changed) {
       if (changed !== "unknown") nodeChanges.emit(changed);
     },
-    onNetworkChanged: options.wakeAllPods,
     onHostIPsChanged: options.wakeAllPods,
   });
-  const { networkProblem } = nodeSync;
-  const deps = { kube: watchedClient.kube, recorder, nodeObject: nodeSync, networkProblem };
+  const deps = { kube: watchedClient.kube, recorder, nodeObject: nodeSync };
   const access = createClusterAccess({
     ...deps,
     ...{ nodeName, clock, log, random },

@@ -61,8 +61,6 @@ export interface ClusterObjectsOptions {
    * their keys.
    */
   readonly onReferenceChanged: (uid: PodUid, key: string) => void;
-  /** Why the runtime's network is not ready. The caller wakes the pods when that changes. */
-  readonly networkProblem: () => string | undefined;
   readonly nodeObject: { latest(): Node | undefined | "unknown" };
   /** Records an event of the pod `namespace/name`. */
   readonly recordEvent: (uid: PodUid, pod: string, event: PodEvent) => void;
@@ -94,7 +92,7 @@ export interface ClusterObjects {
 }
 
 export function createClusterObjects(options: ClusterObjectsOptions): ClusterObjects {
-  const { kube, clock, log, root, desired, wakeAll, networkProblem, nodeObject } = options;
+  const { kube, clock, log, root, desired, wakeAll, nodeObject } = options;
   let isApiSynced = false;
   const services = createServices({
     kube,
@@ -131,7 +129,6 @@ export function createClusterObjects(options: ClusterObjectsOptions): ClusterObj
       ...known.versions(),
       hasReferencedKey: known.hasKey,
       certificateVersions: certificates.versions(),
-      networkProblem: networkProblem(),
     }),
     facts: () => ({
       services: services.latest(),

@@ -37,8 +37,6 @@ export interface ClusterSyncOptions {
   readonly nodeObject: NodeObjectReader;
   readonly keyPairs: KeyPairs;
   readonly certificateGates: Config["certificateGates"];
-  /** Why the runtime's network is not ready; undefined if it is, or before the runtime has reported it. */
-  readonly networkProblem: () => string | undefined;
 }
 
 /** Reads this machine's Node object. */

@@ -10,6 +10,7 @@ import { kubeError, recordRequests } from "../../../test/fakes/kube-requests.ts"
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { createSignalSource, nodeSettings, observedMachine } from "../../../test/fakes/observed-node.ts";
 import { FakeRuntime } from "../../../test/fakes/runtime.ts";
+import { networkProblemOf } from "../../decide/node/node-conditions.ts";
 import type { NodeEvent } from "../../decide/node/node-report.ts";
 import { createLocalNode } from "../local-node.ts";
 import { createNodeSync, nodeSettingsOf } from "./node-sync.ts";
@@ -71,7 +72,6 @@ function startNode(options: StartOptions = {}) {
     addresses: () => addresses.all,
     record: (event) => events.push(event),
     onNodeChanged: () => {},
-    onNetworkChanged: () => void networkChanges.push(nodeSync.networkProblem() ?? "the network is ready"),
     onHostIPsChanged: () => void hostIPChanges.push(nodeSync.hostIPs().join()),
   });
   const desired = {
@@ -83,6 +83,7 @@ function startNode(options: StartOptions = {}) {
   const agent = {
     desired,
     sourcesReady: createEventSource(),
+    wakeAll: () => void networkChanges.push(networkProblemOf(node.observed().runtime) ?? "the network is ready"),
     invalidateImages: () => {},
     nodeSummary: { onRuntimeObserved: () => {} },
     recordEvent: () => {},

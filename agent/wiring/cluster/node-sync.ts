@@ -6,7 +6,6 @@ import { nodes } from "../../../kube/resource.ts";
 import type { Node, NodeAddress } from "../../../proto/kubernetes/gen/types.ts";
 import type { Config } from "../../config/config.ts";
 import { hostIPsOf, nodeAddresses } from "../../decide/node/node-addresses.ts";
-import { networkProblemOf } from "../../decide/node/node-conditions.ts";
 import { type NodeEvent, nodeReference } from "../../decide/node/node-report.ts";
 import type { NodeSettings } from "../../decide/node/node-settings.ts";
 import { createNodeObject, type NodeObject } from "../../desired/node-object.ts";
@@ -34,8 +33,6 @@ export interface NodeSyncOptions {
   readonly onRegistration?: NodeStatusOptions["onRegistration"];
   /** The Node object was created, deleted or changed: pods that wait for its labels may be admitted. */
   readonly onNodeChanged: (node: Node | undefined | "unknown") => void;
-  /** The readiness of the runtime's network has changed. */
-  readonly onNetworkChanged: () => void;
   /** The result of `hostIPs` has changed, because the addresses in the Node object have. */
   readonly onHostIPsChanged: () => void;
 }
@@ -49,8 +46,6 @@ export interface NodeState {
 export interface NodeSync extends NodeObjectReader {
   /** Runs until the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
-  /** Why the runtime's network is not ready; undefined if it is, or before the runtime has reported it. */
-  networkProblem(): string | undefined;
   /** The node's addresses for pods, the primary first. With an external cloud provider, those of the Node object. */
   hostIPs(): readonly string[];
   state(): NodeState;
@@ -72,7 +67,6 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
   const { node: localNode, log, settings, record } = options;
   const deadlineMs = Math.min(settings.nodeStatusUpdateFrequencyMs, settings.nodeLeaseDurationSeconds * 1000);
 
-  localNode.subscribe(onObserved);
   const { nodeName } = settings;
   const nodeObject = createNodeObject({ ...options, nodeName, onChange: onNodeChanged, onRecovered: retryNow });
   const lease = createNodeLease({ ...options, nodeUid, deadlineMs });
@@ -84,19 +78,9 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
     onReported: localNode.invalidateImages,
     deadlineMs,
   });
+  localNode.subscribe(statusReporter.wake);
   let leaseNodeUid: string | undefined;
-  let lastNetworkProblem: string | undefined;
   const hostIPs = createPodHostIPs(options, nodeObject);
-
-  function onObserved(): void {
-    statusReporter.wake();
-    const problem = networkProblem();
-    if (problem === lastNetworkProblem) return;
-    lastNetworkProblem = problem;
-    options.onNetworkChanged();
-  }
-
-  const networkProblem = () => networkProblemOf(localNode.observed().runtime);
 
   function onNodeChanged(): void {
     statusReporter.wake();
@@ -126,7 +110,6 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
     },
     latest: nodeObject.latest,
     refresh: () => refreshNode(options, nodeObject),
-    networkProblem,
     hostIPs: hostIPs.now,
     state: () => ({ status: statusReporter.state(), lease: lease.state() }),
     invalidateAddresses: statusReporter.wake,

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readCgroupDriver } from "../cri/cgroup-driver.ts";
 import { type CriRuntime, createRuntime } from "../cri/client.ts";
 import { aborted } from "../host/async/abort.ts";
-import { createEventSource } from "../host/async/event-source.ts";
+import { createEventSource, type EventSource } from "../host/async/event-source.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createExec, type Exec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/fs/files.ts";
@@ -134,7 +134,7 @@ async function runWithLocks(
     metrics,
     wakeAllPods: podWakes.emit,
   });
-  if (clusterNode !== undefined) addressChanges.subscribe(clusterNode.invalidateAddresses);
+  if (clusterNode !== undefined) connectClusterNode(clusterNode, addressChanges, network);
   const hostIPs = clusterNode?.hostIPs ?? machineIPs;
   const nodeForAdmission = createAdmissionNodeCache(config, machine);
   const { allocatable } = nodeForAdmission("unknown");
@@ -172,6 +172,18 @@ async function runWithLocks(
   }
   log.info({}, "berth has stopped; its pods keep running");
 }
+
+function connectClusterNode(
+  clusterNode: ClusterNode,
+  addressChanges: Pick<EventSource, "subscribe">,
+  network: OwnedNetwork | undefined,
+): void {
+  addressChanges.subscribe(clusterNode.invalidateAddresses);
+  clusterNode.subscribeNode((changed) => network?.setPodCIDRs(podCIDRsOf(changed)));
+}
+
+/** Empty until a controller of the cluster has chosen them. */
+const podCIDRsOf = (node: Node | undefined) => node?.spec?.podCIDRs ?? [];
 
 /** What the node reads of the runtime: NetworkReady is the condition of the network that the agent executes, if it does. */
 function readersOf(

@@ -20,12 +20,14 @@ export async function runCniDelegate(): Promise<number> {
 }
 
 async function execute(conf: DelegateConf, call: DelegateCall, signal: AbortSignal): Promise<CallOutput> {
-  const [{ executeCall }, { createLocalExecutor }] = await Promise.all([
+  const [{ chainFolderOf }, { executeCall }, { createLocalExecutor }] = await Promise.all([
+    import("../cni/delegate/builtin-list.ts"),
     import("../cni/delegate/execute-call.ts"),
     import("./cni/local-executor.ts"),
   ]);
   const { files, executor } = createLocalExecutor(conf, "berth-cni");
-  const deps = { ...executor, cni: executor.createCni(() => {}), files, confDir: conf.confDir };
+  const confDir = await chainFolderOf(files, conf);
+  const deps = { ...executor, cni: executor.createCni(() => {}), files, confDir };
   return await executeCall({ ...deps, definitions: definitionsOfAgent(conf) }, call, signal);
 }
 

@@ -127,7 +127,13 @@ export type NetworkOwner = (typeof networkOwners)[number];
 /** Where `berth cni install` puts the delegate's list, and the agent looks for it, unless flags say otherwise. */
 export const DELEGATE_DIR = "/etc/berth/cni/net.d";
 
+export const networkSources = ["chain", "builtin"] as const;
+/** Which network the agent executes, where it owns the network. `chain`: the first of the folder that `berth cni install` was given. */
+export type NetworkSource = (typeof networkSources)[number];
+
 export interface NetworkConfig {
+  /** `--network` */
+  readonly source: NetworkSource;
   /** `--network-owner` */
   readonly owner: NetworkOwner;
   /** `--network-delegate-dir`: the folder in which `berth cni install` has put the delegate's list. */

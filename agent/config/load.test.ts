@@ -579,11 +579,15 @@ test("the kernel's settings are set by default, and left by --set-kernel-tunable
 
 test("the owner of the network is found by the installed delegate, unless --network-owner names it", async () => {
   const read = async (...argv: readonly string[]) => (await load(argv)).config.network;
-  expect(await read()).toEqual({ owner: "auto", delegateDir: "/etc/berth/cni/net.d" });
-  expect(await read("--network-owner=agent", "--network-delegate-dir=d")).toEqual({
+  expect(await read()).toEqual({ source: "chain", owner: "auto", delegateDir: "/etc/berth/cni/net.d" });
+  expect(await read("--network=builtin", "--network-owner=agent", "--network-delegate-dir=d")).toEqual({
+    source: "builtin",
     owner: "agent",
     delegateDir: "/work/d",
   });
+  expect(await problemsOf(["--network=flannel"])).toEqual([
+    '--network: found "flannel", must be one of "chain", "builtin"',
+  ]);
   expect(await problemsOf(["--network-owner=kubelet"])).toEqual([
     '--network-owner: found "kubelet", must be one of "auto", "agent", "runtime"',
   ]);

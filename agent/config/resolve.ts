@@ -3,7 +3,14 @@ import type { MemoryQoS } from "../../proto/cgroup/memory-qos.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { parseQuantity, toScaled } from "../../proto/kubernetes/values/quantity.ts";
 import type { Json } from "../../proto/yaml/value-node.ts";
-import { type ApiConfig, type ClusterConfigSource, type Config, networkOwners, type RequestRate } from "./config.ts";
+import {
+  type ApiConfig,
+  type ClusterConfigSource,
+  type Config,
+  networkOwners,
+  networkSources,
+  type RequestRate,
+} from "./config.ts";
 import { validDurationMs } from "./fields/duration.ts";
 import type { Flag } from "./flags/flag.ts";
 import type { FlagOverrides } from "./flags/flag-overrides.ts";
@@ -32,6 +39,7 @@ export interface FlagOnlySettings {
   readonly earlyProbes: boolean;
   readonly keepsReferencedObjects: boolean;
   readonly setsKernelTunables: boolean;
+  readonly network: string;
   readonly networkOwner: string;
   readonly networkDelegateDir: string;
 }
@@ -111,13 +119,14 @@ export function resolveConfig(
   };
 }
 
-/** The flag's own check has refused any other owner. */
+/** The flags' own checks have refused any other owner and source. */
 function networkOf(
-  { networkOwner, networkDelegateDir }: FlagOnlySettings,
+  { network, networkOwner, networkDelegateDir }: FlagOnlySettings,
   absolute: (path: string) => string,
 ): Config["network"] {
   const owner = networkOwners.find((each) => each === networkOwner) ?? "auto";
-  return { owner, delegateDir: absolute(networkDelegateDir) };
+  const source = networkSources.find((each) => each === network) ?? "chain";
+  return { source, owner, delegateDir: absolute(networkDelegateDir) };
 }
 
 function imageVerificationOf({
@@ -307,6 +316,7 @@ export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySett
     earlyProbes: text("early-probes") === "true",
     keepsReferencedObjects: text("keep-referenced-objects") === "true",
     setsKernelTunables: text("set-kernel-tunables") === "true",
+    network: text("network"),
     networkOwner: text("network-owner"),
     networkDelegateDir: text("network-delegate-dir"),
   };

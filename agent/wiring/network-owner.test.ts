@@ -1,7 +1,9 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { loadNetwork } from "../../cni/conf-dir.ts";
+import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
@@ -9,9 +11,9 @@ import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
 import { StatusResponse } from "../../proto/cri/gen/api.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { NetworkOwner } from "../config/config.ts";
+import type { Config, NetworkOwner } from "../config/config.ts";
 import { createKubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
-import { openOwnedNetwork } from "./network-owner.ts";
+import { type OwnedNetwork, openOwnedNetwork } from "./network-owner.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -27,23 +29,32 @@ const listWith = (socket: string) =>
     ...{ cacheDir: join(folder, "cache"), timeoutMs: 1_000 },
   });
 
-async function open(owner: NetworkOwner, list?: string) {
+async function open(
+  owner: NetworkOwner,
+  list?: string,
+  network: Partial<Config["network"]> = {},
+  clusterConfigSource?: Config["clusterConfigSource"],
+) {
   const delegateDir = join(folder, "delegate.d");
   if (list !== undefined) await writeFile(join(delegateDir, "10-berth.conflist"), list);
   const adapters = {
     ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
     ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics: createKubeletMetrics() },
   };
-  return await openOwnedNetwork({ network: { owner, delegateDir } }, adapters);
+  const config = { network: { source: "chain", owner, delegateDir, ...network } as const, clusterConfigSource };
+  return await openOwnedNetwork(config, adapters);
 }
+
+/** A standalone node whose runtime is never listed. */
+const served = {
+  kube: undefined,
+  runtime: { listPodSandbox: async () => [] },
+  agent: { runtimeListed: createEventSource() },
+};
 
 /** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
 async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {
-  const server = (await open(owner, list))?.serve({
-    kube: undefined,
-    runtime: { listPodSandbox: async () => [] },
-    agent: { runtimeListed: createEventSource() },
-  });
+  const server = (await open(owner, list))?.serve(served);
   if (server === undefined) return false;
   expect((await stat(own())).isSocket()).toBe(true);
   await server.stop();
@@ -95,4 +106,44 @@ test("NetworkReady is the condition of the network that the agent executes", asy
   await mkdir(join(folder, "bin"));
   await writeFile(join(folder, "bin/bridge"), "#!/bin/sh\n", { mode: 0o755 });
   expect(await read()).toEqual([ready]);
+});
+
+describe("--network=builtin", () => {
+  const builtin = { source: "builtin" } as const;
+  const inCluster = { kind: "kubeconfig", path: "/k" } as const;
+  const listed = async () =>
+    (await loadNetwork(createFiles("/"), join(folder, "root/network.d"))).plugins.map(({ fields }) => fields["ranges"]);
+  const conditionOf = async (network: OwnedNetwork | undefined) => {
+    const ready = { type: "NetworkReady", status: true, reason: "", message: "" };
+    const status = network?.withCondition(async () => StatusResponse.fromPartial({ status: { conditions: [ready] } }));
+    return (await status?.())?.status?.conditions[0]?.message;
+  };
+
+  test("a standalone node has a range of its own, and the delegate without the agent executes the same list", async () => {
+    await open("auto", listWith(own()), builtin);
+    expect(await listed()).toEqual([[[{ subnet: "10.241.0.0/24" }]]]);
+    const conf = { socket: own(), confDir: "/etc/cni/net.d" };
+    expect(await chainFolderOf(createFiles("/"), conf)).toBe(join(folder, "root/network.d"));
+    await open("auto");
+    expect(await chainFolderOf(createFiles("/"), conf)).toBe("/etc/cni/net.d");
+  });
+
+  test("a node of a cluster waits for its pod CIDRs, and has them at once after a restart", async () => {
+    const network = await open("agent", listWith(own()), builtin, inCluster);
+    expect(await conditionOf(network)).toContain("the Node object has no pod CIDR yet");
+    network?.setPodCIDRs([]);
+    network?.setPodCIDRs(["10.7.3.0/24", "fd00:7:3::/64"]);
+    await network?.serve(served).stop();
+    expect(await listed()).toEqual([[[{ subnet: "10.7.3.0/24" }], [{ subnet: "fd00:7:3::/64" }]]]);
+    expect(await conditionOf(await open("agent", undefined, builtin, inCluster))).not.toContain("pod CIDR");
+  });
+
+  test("without the delegate, or with the runtime as the owner, it is no start", async () => {
+    await expect(open("auto", undefined, builtin)).rejects.toMatchObject({
+      message: expect.stringMatching(/^--network=builtin: .*delegate\.d has no list with berth-cni: berth cni install/),
+    });
+    await expect(open("runtime", listWith(own()), builtin)).rejects.toMatchObject({
+      message: expect.stringContaining("set --network-owner=agent"),
+    });
+  });
 });

@@ -1,4 +1,5 @@
 import { readConfDir } from "../../cni/conf-dir.ts";
+import { builtinFolderOf } from "../../cni/delegate/builtin-list.ts";
 import type { ListedSandboxes } from "../../cni/delegate/collect-garbage.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { CniError } from "../../cni/error.ts";
@@ -12,7 +13,7 @@ import type { Log } from "../../host/log/log.ts";
 import { isNamespaceMount } from "../../host/network-namespace.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { PodSandboxState } from "../../proto/cri/gen/api.ts";
-import type { Config } from "../config/config.ts";
+import type { Config, NetworkSource } from "../config/config.ts";
 import { NETWORK_SOCKET } from "../config/local-socket.ts";
 import { withNetworkProblem } from "../observed/node/network-condition.ts";
 import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-error.ts";
@@ -22,6 +23,7 @@ import { createNetworkAudit } from "../serve/network/network-audit.ts";
 import { createNetworkDefinitions, definitionsOfStandaloneNode } from "../serve/network/network-definitions.ts";
 import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "../serve/network/network-server.ts";
 import type { Agent } from "./agent.ts";
+import { type BuiltinList, type BuiltinListOptions, openBuiltinList } from "./builtin-list.ts";
 
 export interface NetworkAdapters {
   readonly exec: Exec;
@@ -48,6 +50,8 @@ export interface OwnedNetwork {
    * `StartError`.
    */
   serve(deps: ServeDeps): Pick<NetworkServer, "stop">;
+  /** Gives `--network=builtin` its addresses. */
+  setPodCIDRs(podCIDRs: readonly string[]): void;
 }
 
 interface ServeDeps {
@@ -63,20 +67,49 @@ interface ServeDeps {
  * `StartError`.
  */
 export async function openOwnedNetwork(
-  { network: { owner, delegateDir } }: Pick<Config, "network">,
+  config: Pick<Config, "network" | "clusterConfigSource">,
   adapters: NetworkAdapters,
 ): Promise<OwnedNetwork | undefined> {
-  if (owner === "runtime") return undefined;
+  const { source, owner, delegateDir } = config.network;
   const { hostFiles, root } = adapters;
   const socket = root.path(NETWORK_SOCKET);
+  if (owner === "runtime") {
+    if (source === "chain") return undefined;
+    throw new StartError(
+      "--network=builtin: only the agent executes it, and the network's owner is runtime: set --network-owner=agent",
+    );
+  }
   const remedy = `berth cni install --conf-dir ${delegateDir} installs it; or set --network-owner=runtime`;
   const delegate = await readDelegate(hostFiles, delegateDir).catch(toNetworkError(remedy));
-  if (delegate?.socket === socket) return await openNetwork(delegate, adapters);
+  if (delegate?.socket === socket) {
+    const isStandalone = config.clusterConfigSource === undefined;
+    const list = await openListOf(source, { files: hostFiles, socket, isStandalone, log: adapters.log });
+    return await openNetwork(
+      list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) },
+      list,
+      adapters,
+    );
+  }
   // Another agent of this machine may own the installed delegate.
-  if (owner === "auto") return undefined;
+  if (owner === "auto" && source === "chain") return undefined;
   const found =
     delegate === undefined ? "has no list with berth-cni" : `has the socket ${delegate.socket}, not ${socket}`;
-  throw new StartError(`--network-owner=agent: ${delegateDir} ${found}: ${remedy}`);
+  const flag = source === "builtin" ? "--network=builtin" : "--network-owner=agent";
+  throw new StartError(`${flag}: ${delegateDir} ${found}: ${remedy}`);
+}
+
+/** The list of `--network=builtin`. Without that flag it removes the one of an earlier start. */
+async function openListOf(
+  source: NetworkSource,
+  options: BuiltinListOptions & { readonly files: Pick<Files, "remove"> },
+): Promise<BuiltinList | undefined> {
+  try {
+    if (source === "builtin") return await openBuiltinList(options);
+    await options.files.remove(builtinFolderOf(options.socket));
+    return undefined;
+  } catch (error) {
+    return toStartError("cannot keep the list of the built-in network", ROOT_DIR_HINT)(error);
+  }
 }
 
 async function readDelegate(files: Files, folder: string): Promise<DelegateConf | undefined> {
@@ -96,7 +129,11 @@ function toNetworkError(remedy: string): (error: unknown) => never {
   };
 }
 
-async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): Promise<OwnedNetwork> {
+async function openNetwork(
+  delegate: DelegateConf,
+  list: BuiltinList | undefined,
+  adapters: NetworkAdapters,
+): Promise<OwnedNetwork> {
   const { hostFiles: files, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
@@ -120,10 +157,11 @@ async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): P
   const deps = { ...executor, cni: executor.createCni(record), files, confDir, socket, isNamespace: isNamespaceMount };
   const problemOf = createNetworkReadiness(deps);
   return {
+    setPodCIDRs: (podCIDRs) => list?.setPodCIDRs(podCIDRs),
     withCondition: (status) => async (options) => {
       const timeout = AbortSignal.timeout(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
       const problem = problemOf(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
-      return withNetworkProblem(await status(options), await problem);
+      return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
     serve({ kube, runtime, agent }) {
       const server = startServer({ path: socket, execute: createExecute(kube), clock, log });
@@ -137,7 +175,7 @@ async function openNetwork(delegate: DelegateConf, adapters: NetworkAdapters): P
       return {
         async stop() {
           unsubscribe();
-          await Promise.all([audit.stop(), server.stop()]);
+          await Promise.all([audit.stop(), server.stop(), list?.settled()]);
         },
       };
     },

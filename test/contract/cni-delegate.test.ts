@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, readdir, rm, symlink, utimes, writeFile } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import type { NetworkSource } from "../../agent/config/config.ts";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { pollUntil } from "../bed/poll-until.ts";
@@ -14,6 +15,7 @@ const main = join(import.meta.dirname, "../../cli/main.ts");
 const agentProcess = join(import.meta.dirname, "network-process.ts");
 const inOuter = ["netns", "exec", "outer"];
 const TIMEOUT_MS = 3_000;
+const namespaces = ["outer", "inner", "second"];
 
 let folder: string;
 let agent: Bun.Subprocess<"ignore", "pipe", "inherit"> | undefined;
@@ -26,11 +28,17 @@ const conf = (timeoutMs: number) => ({
   timeoutMs,
 });
 
-/** Starts an agent whose runtime has these ready sandboxes; none is ever listed if they are not given. */
-async function startAgent(...sandboxes: readonly string[]) {
+interface AgentProcess {
+  /** Default: the list of the folder. */
+  readonly source?: NetworkSource;
+  /** The ready sandboxes of its runtime; none is ever listed if they are not given. */
+  readonly sandboxes?: readonly string[];
+}
+
+async function startAgent({ source = "chain", sandboxes = [] }: AgentProcess = {}) {
   const folders = [join(folder, "root"), join(folder, "runtime.d")];
   const listed = sandboxes.length === 0 ? [] : [sandboxes.join(",")];
-  const argv = ["ip", ...inOuter, process.execPath, agentProcess, ...folders, ...listed];
+  const argv = ["ip", ...inOuter, process.execPath, agentProcess, ...folders, source, ...listed];
   agent = Bun.spawn(argv, { stdout: "pipe", stderr: "inherit", stdin: "ignore" });
   const { value } = await agent.stdout.getReader().read();
   expect(new TextDecoder().decode(value)).toBe("served\n");
@@ -45,7 +53,8 @@ async function killAgent() {
 
 async function putChain(fields: object) {
   const ranges = [[{ subnet: "10.222.5.0/24" }]];
-  const plugin = { type: "berth", ranges, capabilities: { portMappings: true }, ...fields };
+  // Another bridge than that of `--network=builtin`.
+  const plugin = { type: "berth", bridge: "chain0", ranges, capabilities: { portMappings: true }, ...fields };
   const chain = { cniVersion: "1.1.0", name: "pods", plugins: [plugin] };
   await writeFile(join(folder, "net.d/10-pods.conflist"), JSON.stringify(chain));
 }
@@ -113,17 +122,17 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       await symlink(process.execPath, join(folder, "bin/berth-cni"));
       await putChain({});
       await writeFile(join(folder, "runtime.d/10-berth.conflist"), formatDelegateList(conf(TIMEOUT_MS)));
-      for (const name of ["outer", "inner"]) await execa("ip", ["netns", "add", name]);
+      for (const name of namespaces) await execa("ip", ["netns", "add", name]);
     });
     afterEach(async () => {
       await killAgent();
-      for (const name of ["outer", "inner"]) await execa("ip", ["netns", "del", name]);
+      for (const name of namespaces) await execa("ip", ["netns", "del", name]);
       await rm("/run/berth", { recursive: true, force: true });
       await rm(folder, { recursive: true });
     });
 
     for (const [where, start] of [
-      ["by the agent", startAgent],
+      ["by the agent", () => startAgent()],
       ["by itself when the agent is away", async () => undefined],
     ] as const)
       test(`ADD, CHECK and DEL are executed ${where}`, async () => {
@@ -170,7 +179,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
         };
       };
       expect((await found()).links).toEqual(["eth0", "eth1", "eth2", "eth3"]);
-      await startAgent("ready", "another");
+      await startAgent({ sandboxes: ["ready", "another"] });
       await pollUntil("two released addresses", 10_000, async () => (await found()).addresses.length === 2);
       expect(await found()).toEqual({
         links: ["eth2", "eth3"],
@@ -180,6 +189,21 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       const addNext = (hostPort: number) => call("ADD", { containerId: "next", ifName: "eth0", hostPort });
       expect(await addNext(8082)).toMatchObject({ exitCode: 1, output: { code: 104 } });
       expect(await addNext(8080)).toMatchObject(done);
+    }, 60_000);
+
+    test("with --network=builtin the delegate executes what the agent would, and ends what was made of the chain", async () => {
+      await startAgent();
+      expect(await call("ADD")).toMatchObject(added);
+      await killAgent();
+      await startAgent({ source: "builtin" });
+      const other = { containerId: "77aa", netns: "/run/netns/second", hostPort: 8081 };
+      const ofBuiltin = { ...done, output: { ips: [{ address: "10.241.0.2/24" }] } };
+      expect(await call("ADD", other)).toMatchObject(ofBuiltin);
+      expect(await call("DEL", other)).toMatchObject(done);
+      await killAgent();
+      expect(await call("ADD", other)).toMatchObject(ofBuiltin);
+      for (const each of [other, {}]) expect(await call("DEL", each)).toMatchObject(done);
+      expect(await view()).toEqual(nothing);
     }, 60_000);
 
     test("a stopped agent costs a call its time and no more, and DEL works when it goes on", async () => {

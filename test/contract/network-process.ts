@@ -1,5 +1,5 @@
 // The agent's part of the network in a process of its own, which tests stop and kill. Arguments: root directory, delegate's
-// folder, and the ready sandboxes of a runtime, which is listed once; without that argument it never is.
+// folder, `builtin` or `chain`, and the ready sandboxes of a runtime, which is listed once; without that argument it never is.
 
 import { createKubeletMetrics } from "../../agent/serve/metrics/kubelet-metrics.ts";
 import { openOwnedNetwork } from "../../agent/wiring/network-owner.ts";
@@ -10,14 +10,15 @@ import { createFiles } from "../../host/fs/files.ts";
 import { PodSandbox, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import { FakeLog } from "../fakes/log.ts";
 
-const [rootDir = "", delegateDir = "", sandboxIds] = process.argv.slice(2);
+const [rootDir = "", delegateDir = "", wanted, sandboxIds] = process.argv.slice(2);
 const sandboxes = (sandboxIds?.split(",") ?? []).map((id) =>
   PodSandbox.fromPartial({ id, state: PodSandboxState.SANDBOX_READY }),
 );
 const runtimeListed = createEventSource();
+const source = wanted === "builtin" ? "builtin" : "chain";
 const hostFiles = createFiles("/");
 const network = await openOwnedNetwork(
-  { network: { owner: "agent", delegateDir } },
+  { network: { source, owner: "agent", delegateDir }, clusterConfigSource: undefined },
   {
     ...{ hostFiles, env: process.env, log: new FakeLog(), metrics: createKubeletMetrics() },
     exec: createExec(),

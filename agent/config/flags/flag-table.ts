@@ -1,4 +1,4 @@
-import { DELEGATE_DIR, networkOwners } from "../config.ts";
+import { DELEGATE_DIR, networkOwners, networkSources } from "../config.ts";
 import type { FieldPath } from "../kubelet-config/field.ts";
 import type { Flag, FlagGroup, FlagType } from "./flag.ts";
 
@@ -51,7 +51,7 @@ const deadContainers = "the newest dead instance of each container is kept";
 
 /**
  * Every flag of the kubelet 1.36 in the groups of the help, and Berth's own: `--in-cluster`, `--early-probes`,
- * `--keep-referenced-objects`, `--set-kernel-tunables`, `--network-owner` and `--network-delegate-dir`.
+ * `--keep-referenced-objects`, `--set-kernel-tunables`, `--network`, `--network-owner` and `--network-delegate-dir`.
  */
 export const flagGroups: readonly FlagGroup[] = [
   {
@@ -249,6 +249,12 @@ export const flagGroups: readonly FlagGroup[] = [
         "bool",
         "set the kernel's settings as Kubernetes expects them; false leaves them as they are (no kubelet flag)",
         { default: "true" },
+      ),
+      standaloneFlag(
+        "network",
+        "string",
+        "the network that the agent executes as its owner; builtin: Berth's own, with the node's pod CIDRs (no kubelet flag)",
+        { default: "chain", allowed: networkSources },
       ),
       standaloneFlag(
         "network-owner",

@@ -81,6 +81,7 @@ test("the flag table equals the kubelet's, plus the six of Berth", async () => {
     "early-probes",
     "keep-referenced-objects",
     "set-kernel-tunables",
+    "network",
     "network-owner",
     "network-delegate-dir",
   ];

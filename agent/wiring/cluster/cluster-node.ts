@@ -57,6 +57,8 @@ export interface ClusterNode {
   readonly reviews: Reviews;
   /** Keeps the Node object and its lease up to date until the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
+  /** Calls `onNode` with the Node object after each change; undefined if there is none. */
+  subscribeNode(onNode: (node: Node | undefined) => void): void;
   /** Records an event of the node. */
   recordEvent(event: Omit<NodeEvent, "object">): void;
   /** The node's addresses may have changed. */
@@ -133,6 +135,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     kube: watchedClient.kube,
     reviews: createReviews(connection),
     run: nodeSync.run,
+    subscribeNode: (onNode) => void nodeChanges.subscribe(onNode),
     recordEvent: (event) => recorder.record(nodeReference(config), event),
     invalidateAddresses: nodeSync.invalidateAddresses,
     hostIPs: nodeSync.hostIPs,

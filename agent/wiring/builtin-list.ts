@@ -1,0 +1,61 @@
+import { dirname } from "node:path/posix";
+import { builtinListOf, formatBuiltinList, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
+import { createCoalescingWorker } from "../../host/async/coalescing-worker.ts";
+import type { Files } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log/log.ts";
+
+export interface BuiltinListOptions {
+  /** Rooted at `/`. */
+  readonly files: Pick<Files, "read" | "stat" | "write" | "makeFolder">;
+  /** The agent's socket for the delegate. */
+  readonly socket: string;
+  /** A node of a cluster waits for its pod CIDRs. */
+  readonly isStandalone: boolean;
+  readonly log: Pick<Log, "info" | "error">;
+}
+
+/** The list of `--network=builtin`, on the disk, so that a delegate without the agent executes the same network. */
+export interface BuiltinList {
+  /** Why there is no list; undefined if there is one. */
+  problem(): string | undefined;
+  /** The pod CIDRs of the Node object, which has none at first. */
+  setPodCIDRs(podCIDRs: readonly string[]): void;
+  /** Resolves when no write is under way. */
+  settled(): Promise<void>;
+}
+
+const NO_CIDR = "--network=builtin: the Node object has no pod CIDR yet, which gives pods their addresses";
+const MAX_FILE_BYTES = 1 << 16;
+
+/** Makes the folder; on a standalone node also the list. The list of an earlier start stays until the Node object is known. Rejects with `FilesError`. */
+export async function openBuiltinList(options: BuiltinListOptions): Promise<BuiltinList> {
+  const { files, socket, isStandalone, log } = options;
+  const path = builtinListOf(socket);
+  let podCIDRs: readonly string[] = [STANDALONE_CIDR];
+
+  async function write(): Promise<void> {
+    const text = formatBuiltinList(podCIDRs);
+    if (hasList && (await files.read(path, MAX_FILE_BYTES)) === text) return;
+    await files.write(path, text, 0o644);
+    hasList = true;
+    log.info({ podCIDRs }, "the built-in network has its addresses");
+  }
+
+  await files.makeFolder(dirname(path), 0o755);
+  let hasList = (await files.stat(path)) !== undefined;
+  if (isStandalone) await write();
+  const worker = createCoalescingWorker(() =>
+    write().catch((error: unknown) =>
+      log.error({ err: error }, `cannot write ${path}; the next change of the Node object tries again`),
+    ),
+  );
+  return {
+    problem: () => (hasList ? undefined : NO_CIDR),
+    setPodCIDRs(changed) {
+      if (isStandalone || changed.length === 0 || Bun.deepEquals(changed, podCIDRs)) return;
+      podCIDRs = changed;
+      worker.wake();
+    },
+    settled: worker.settled,
+  };
+}

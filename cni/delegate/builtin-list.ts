@@ -1,0 +1,35 @@
+import { dirname, join } from "node:path/posix";
+import type { Files } from "../../host/fs/files.ts";
+import { BUILTIN_TYPE } from "../builtin/plugin.ts";
+import type { DelegateConf } from "./delegate-conf.ts";
+
+/** The addresses of pods on a node that has no pod CIDR, since it belongs to no cluster. */
+export const STANDALONE_CIDR = "10.241.0.0/24";
+
+const FILE = "10-builtin.conflist";
+const CAPABILITIES = { portMappings: true, bandwidth: true, ipRanges: true, ips: true, mac: true };
+
+/**
+ * Where an agent with `--network=builtin` keeps the network that it executes: beside its socket, which the delegate knows. An
+ * agent without that flag removes the folder.
+ */
+export const builtinFolderOf = (socket: string): string => join(dirname(socket), "network.d");
+
+/** The path of the list in that folder. */
+export const builtinListOf = (socket: string): string => join(builtinFolderOf(socket), FILE);
+
+/** The folder of the network that a delegate without its agent executes: the agent's own one if it has one. */
+export async function chainFolderOf(
+  files: Pick<Files, "list">,
+  { socket, confDir }: Pick<DelegateConf, "socket" | "confDir">,
+): Promise<string> {
+  const folder = builtinFolderOf(socket);
+  return (await files.list(folder)) === undefined ? confDir : folder;
+}
+
+/** The list of the built-in network alone, as JSON. A pod gets one address of each CIDR. */
+export function formatBuiltinList(podCIDRs: readonly string[]): string {
+  const ranges = podCIDRs.map((subnet) => [{ subnet }]);
+  const plugin = { type: BUILTIN_TYPE, ranges, capabilities: CAPABILITIES };
+  return `${JSON.stringify({ cniVersion: "1.1.0", name: "berth", plugins: [plugin] }, undefined, 2)}\n`;
+}

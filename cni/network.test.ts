@@ -352,12 +352,17 @@ test("GC calls no plugin where the network disables it, and only DEL before 1.1.
 });
 
 test("GC decides while no ADD runs, so that it sees what an ADD under way makes", async () => {
-  const added = Promise.withResolvers<void>();
+  const [adding, added] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const { cni, calls } = createFixture({
-    "ADD bridge": (call) => added.promise.then(() => bridgeResult(call)),
+    async "ADD bridge"(call) {
+      adding.resolve();
+      await added.promise;
+      return bridgeResult(call);
+    },
   });
   const conf = networkOf("1.1.0");
   const add = cni.add(conf, attachment, signal);
+  await adding.promise;
   const seen: (readonly string[])[] = [];
   const collected = cni.gc(
     conf,

@@ -119,12 +119,6 @@ export function mayBeDelayed(api: Pod, { status }: StatusPatch, decided: PodStat
   );
 }
 
-/** Whether it is the first status that the API server gets of a pod which starts: the node's `startTime` is new. */
-export function isFirstOfStart(api: Pod, decided: PodStatus, stage: StageKind): boolean {
-  const isAccepted = api.status?.startTime === undefined && decided.startTime !== undefined;
-  return isAccepted && stage === "syncing" && decided.phase === "Pending";
-}
-
 /**
  * Whether a patch only shows how far the start of a pod has come: an app container has started, and others have yet to.
  * The kubelet starts all that it can before it reports again.

@@ -8,7 +8,6 @@ import { isTerminal } from "../../decide/sources/api-pod.ts";
 import {
   isDeletionDue,
   isEndProgress,
-  isFirstOfStart,
   isStartProgress,
   mayBeDelayed,
   phaseOnlyPatch,
@@ -76,8 +75,6 @@ const REPEAT_BACKOFF: BackoffOptions = { initialMs: 1_000, maxMs: 60_000 };
  * ends. Also how far the steps of a start, or of an end, are apart: the first one is sent at once, and the last one.
  */
 const DEFER_MS = 1_000;
-/** How long the first status of a pod waits, so that its request does not delay the start of the sandbox. */
-const FIRST_DELAY_MS = 20;
 /**
  * How long the server has to show that a pod is gone whose deletion it has accepted. A proxy may have answered in its
  * place; then the deletion is sent again.
@@ -132,14 +129,13 @@ export function nextCall(
   if (status === undefined || api === undefined) return undefined;
   if (pending.mayApiBeStale) return { kind: "get", api };
   const whole = patchOf(pending, api, status, now);
-  const delayMs = whole === undefined ? 0 : delayOf(api, whole, status, stage);
+  const waits = whole !== undefined && mayBeDelayed(api, whole, status, stage);
   // Not in the future if the clock was set back.
-  pending.deferredSince = delayMs > 0 ? Math.min(pending.deferredSince ?? now, now) : undefined;
+  pending.deferredSince = waits ? Math.min(pending.deferredSince ?? now, now) : undefined;
   const isProgress =
     whole !== undefined && (isStartProgress(api, whole, status, stage) || isEndProgress(api, whole, status, stage));
   const notBefore = isProgress ? nextProgressAt(pending, now) : 0;
-  const due = (patch: StatusPatch) =>
-    Math.max(dueOf(pending, status, patch), notBefore, (pending.deferredSince ?? 0) + delayMs);
+  const due = (patch: StatusPatch) => Math.max(dueOf(pending, status, patch), notBefore);
   const patches = whole === undefined ? [] : [whole, phaseOnlyPatch(api, whole, stage) ?? []].flat();
   const patch = patches.find((each) => due(each) <= now);
   if (patch !== undefined) return { kind: "patch", api, patch, status, isProgress };
@@ -149,11 +145,6 @@ export function nextCall(
   return until === Number.POSITIVE_INFINITY ? undefined : { kind: "wait", until };
 }
 
-function delayOf(api: Pod, patch: StatusPatch, status: PodStatus, stage: StageKind): number {
-  if (mayBeDelayed(api, patch, status, stage)) return DEFER_MS;
-  return isFirstOfStart(api, status, stage) ? FIRST_DELAY_MS : 0;
-}
-
 function patchOf(pending: PendingStatus, api: Pod, status: PodStatus, now: number): StatusPatch | undefined {
   if (pending.cachedPatch?.api !== api || pending.cachedPatch.status !== status)
     pending.cachedPatch = { api, status, patch: statusPatch(api, status, now) };
@@ -161,7 +152,7 @@ function patchOf(pending: PendingStatus, api: Pod, status: PodStatus, now: numbe
 }
 
 function dueOf(
-  { ineffectivePatch, rejectedPatches, accepted }: PendingStatus,
+  { ineffectivePatch, rejectedPatches, accepted, deferredSince }: PendingStatus,
   status: PodStatus,
   patch: StatusPatch,
 ): number {
@@ -170,7 +161,8 @@ function dueOf(
   const isRepeated =
     accepted !== undefined && accepted.times >= REPEATS_WITHOUT_DELAY && isSemanticallyEqual(accepted.status, status);
   const pauseMs = isRepeated ? backoffMs(REPEAT_BACKOFF, accepted.times - REPEATS_WITHOUT_DELAY + 1) : 0;
-  return Math.max(rejectedPatches.get(text) ?? 0, (isRepeated ? accepted.at : 0) + pauseMs);
+  const sentAt = deferredSince === undefined ? 0 : deferredSince + DEFER_MS;
+  return Math.max(rejectedPatches.get(text) ?? 0, (isRepeated ? accepted.at : 0) + pauseMs, sentAt);
 }
 
 /** Not later than a second from now if the clock was set back. */

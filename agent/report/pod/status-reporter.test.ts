@@ -120,21 +120,6 @@ test("only the latest of the statuses reported during a patch is sent after it",
   expect([await phase("web"), ...requests()]).toEqual(["Running", "patch pods/shop/web/status"]);
 });
 
-test("the first status of a pod that starts waits 20 ms, and a later one does not wait for it", async () => {
-  const { clock, make, setStatus, requests } = await createFixture();
-  const starting = statusOf("Pending", { startTime: "2026-01-01T00:00:00Z" });
-  const [slow, quick] = [await make("slow"), await make("quick")];
-  for (const pod of [slow, quick]) await setStatus(pod, starting);
-  await clock.advance(19);
-  expect(requests()).toEqual([]);
-  await setStatus(quick, { ...starting, phase: "Running" });
-  expect(requests()).toEqual(["patch pods/shop/quick/status"]);
-  await clock.advance(1);
-  expect(requests()).toEqual(["patch pods/shop/slow/status"]);
-  await setStatus(slow, { ...starting, message: "no such image" });
-  expect(requests()).toEqual(["patch pods/shop/slow/status"]);
-});
-
 describe("when the client's rate limit delays status patches", () => {
   const ready = (status: "True" | "False"): Partial<PodStatus> => ({
     conditions: [{ type: "Ready", status, lastTransitionTime: "2026-01-01T00:00:00Z" }],
@@ -211,7 +196,6 @@ test("PodReadyToStartContainers is merged with the containers' start, or sent al
   const quick = await make("quick");
   const slow = await make("slow");
   for (const pod of [quick, slow]) await setStatus(pod, creating);
-  await clock.advance(20);
   expect(requests()).toEqual(["patch pods/shop/quick/status", "patch pods/shop/slow/status"]);
   for (const pod of [quick, slow]) await setStatus(pod, sandbox);
   await clock.advance(999);

@@ -53,6 +53,7 @@ import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plug
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
 import { type OwnedNetwork, openOwnedNetwork } from "./wiring/network-owner.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
+import { withNetworkCause } from "./wiring/runtime-network.ts";
 import { startServers } from "./wiring/servers.ts";
 import { createTracesIfConfigured } from "./wiring/traces.ts";
 
@@ -125,7 +126,8 @@ async function runWithLocks(
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
   const network = await openOwnedNetwork(config, { exec, hostFiles, root, env: process.env, clock, log, metrics });
   const nodeDeps = { addresses: machineIPs, clock, log };
-  const nodeAdapters = { ...nodeDeps, ...readersOf(runtime, network), proc, files: hostFiles, machine };
+  const readers = readersOf(runtime, network, { files: hostFiles, log });
+  const nodeAdapters = { ...nodeDeps, ...readers, proc, files: hostFiles, machine };
   const node = createNode(config, cgroups?.node, nodeAdapters);
   const clusterNode = await createClusterNodeIfConfigured(config, {
     ...nodeDeps,
@@ -185,12 +187,16 @@ function connectClusterNode(
 /** Empty until a controller of the cluster has chosen them. */
 const podCIDRsOf = (node: Node | undefined) => node?.spec?.podCIDRs ?? [];
 
-/** What the node reads of the runtime: NetworkReady is the condition of the network that the agent executes, if it does. */
+/**
+ * What the node reads of the runtime: NetworkReady is the condition of the network that the agent executes, if it does; else the
+ * runtime's, with its cause.
+ */
 function readersOf(
   runtime: CriRuntime,
   network: OwnedNetwork | undefined,
+  adapters: { readonly files: Files; readonly log: Log },
 ): Pick<LocalNodeOptions, "runtime" | "readCgroupDriver"> {
-  const status = network?.withCondition(runtime.status) ?? runtime.status;
+  const status = network?.withCondition(runtime.status) ?? withNetworkCause(runtime.status, { runtime, ...adapters });
   return { runtime: { ...runtime, status }, readCgroupDriver: (options) => readCgroupDriver(runtime, options) };
 }
 

@@ -21,3 +21,18 @@ export function containerdConfig({ info }: StatusResponse): Fields {
     return {};
   }
 }
+
+/** The folders of network configurations and of plugins. */
+export interface CniFolders {
+  readonly confDir: string;
+  /** The first one first. */
+  readonly binDirs: readonly string[];
+}
+
+/** Where containerd looks for its network: `binDirs` since 2.1, `binDir` before; undefined for another runtime. */
+export function containerdCni(config: Fields): CniFolders | undefined {
+  const { confDir, binDirs, binDir } = fieldsAt(config, "cni");
+  const listed = [binDirs, binDir].flat().filter((folder) => typeof folder === "string" && folder !== "");
+  if (typeof confDir !== "string" || listed.length === 0) return undefined;
+  return { confDir, binDirs: [...new Set(listed.map(String))] };
+}

@@ -1,5 +1,5 @@
+import type { PodBridge } from "../../cni/network-facts.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
-import type { PodBridge } from "./cni-facts.ts";
 import { type Finding, type Judge, judged, okFinding, warningFinding } from "./finding.ts";
 import type { FirewallFacts } from "./firewall-facts.ts";
 import { dropsPackets, type ForwardChain, type ForwardedPacket } from "./forwarding.ts";

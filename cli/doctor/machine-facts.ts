@@ -8,6 +8,7 @@ import {
 } from "../../agent/preflight/configured-cgroups.ts";
 import { LOCK_FILE } from "../../agent/preflight/instance-locks.ts";
 import type { AgentStatus } from "../../agent/serve/local/agent-status.ts";
+import { type CniFacts, readCniFacts, usualCni } from "../../cni/network-facts.ts";
 import { socketPathOf } from "../../cri/endpoint.ts";
 import type { Clock } from "../../host/clock.ts";
 import { isClockSynchronized } from "../../host/clock-sync.ts";
@@ -21,7 +22,6 @@ import { type Availability, memoryAvailabilityOf, TASK_LIMIT_FILES, taskAvailabi
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { describeConnectError, requestAgent, socketPath } from "../local-agent.ts";
 import { type ApiServerAnswer, readApiServer } from "./api-server-facts.ts";
-import { type CniFacts, readCniFacts, usualCni } from "./cni-facts.ts";
 import { type FirewallFacts, readFirewall } from "./firewall-facts.ts";
 import { type Inventory, inventoryOf } from "./inventory.ts";
 import { type KubeconfigFacts, readApiServerEndpoint, readKubeconfigFacts } from "./kubeconfig-facts.ts";

@@ -1,7 +1,7 @@
 import type { Config } from "../../agent/config/config.ts";
 import { type RuntimeCgroupDriver, runtimeCgroupDriver } from "../../cri/cgroup-driver.ts";
 import { createRuntime } from "../../cri/client.ts";
-import { containerdConfig, type Fields, fieldsAt } from "../../cri/containerd-config.ts";
+import { type CniFolders, containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
 import { CriError } from "../../cri/error.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
@@ -19,7 +19,7 @@ export interface RuntimeFacts {
   /** Undefined if the runtime does not say. */
   readonly cgroupDriver: RuntimeCgroupDriver | undefined;
   /** Where the runtime reads its network configuration; undefined if it does not say. */
-  readonly cni: { readonly confDir: string; readonly binDirs: readonly string[] } | undefined;
+  readonly cni: CniFolders | undefined;
   /** A folder on the file system of its images. */
   readonly imageFolder: string | undefined;
 }
@@ -73,12 +73,4 @@ export async function readRuntimeFacts(
 function onlyCri(error: unknown): undefined {
   if (!(error instanceof CriError)) throw error;
   return undefined;
-}
-
-/** containerd's folders: `binDirs` since 2.1, `binDir` before. */
-function containerdCni(config: Fields): RuntimeFacts["cni"] {
-  const { confDir, binDirs, binDir } = fieldsAt(config, "cni");
-  const listed = [binDirs, binDir].flat().filter((folder) => typeof folder === "string" && folder !== "");
-  if (typeof confDir !== "string" || listed.length === 0) return undefined;
-  return { confDir, binDirs: [...new Set(listed.map(String))] };
 }

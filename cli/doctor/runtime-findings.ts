@@ -1,5 +1,5 @@
+import { type CniFacts, cniProblemOf } from "../../cni/network-facts.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
-import type { CniFacts } from "./cni-facts.ts";
 import { type Finding, type Judge, judged, okFinding, problemFinding, warningFinding } from "./finding.ts";
 import type { MachineFacts } from "./machine-facts.ts";
 import type { RuntimeAnswer, RuntimeFacts } from "./runtime-facts.ts";
@@ -144,25 +144,18 @@ const GET_PLUGINS =
 
 /** `isReady` is what the runtime reports; a runtime that is ready may read its network from elsewhere. */
 function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding[] {
-  const { file, confDir, binDirs, problem: why, plugins, missingPlugins } = cni;
-  if (file === undefined) {
-    if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
-    return [
-      problemFinding(
-        "network",
-        `${confDir} has no network configuration: pods without host network cannot start`,
-        `install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)`,
-      ),
-    ];
-  }
-  if (why !== undefined) return [problemFinding("network", why, "correct or remove that file")];
-  if (missingPlugins.length > 0)
-    return [
-      problemFinding(
-        "network",
-        `${file} needs ${joinWithAnd(missingPlugins)}, and ${missingPlugins.length === 1 ? "it is" : "they are"} not in ${joinWithAnd(binDirs)}`,
-        GET_PLUGINS,
-      ),
-    ];
-  return [okFinding("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
+  const { file, binDirs, problem: broken, plugins } = cni;
+  const problem = cniProblemOf(cni);
+  if (problem === undefined)
+    return [okFinding("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
+  if (file !== undefined)
+    return [problemFinding("network", problem, broken === undefined ? GET_PLUGINS : "correct or remove that file")];
+  if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
+  return [
+    problemFinding(
+      "network",
+      `${problem}: pods without host network cannot start`,
+      `install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)`,
+    ),
+  ];
 }

@@ -1,8 +1,9 @@
-import { DEFAULT_BRIDGE } from "../../cni/builtin/network-conf.ts";
-import { binariesOf, type PluginConf } from "../../cni/conf.ts";
-import { readConfDir } from "../../cni/conf-dir.ts";
-import { type Files, FilesError } from "../../host/fs/files.ts";
-import { isObject } from "../../proto/is-object.ts";
+import { type Files, FilesError } from "../host/fs/files.ts";
+import { isObject } from "../proto/is-object.ts";
+import { joinWithAnd } from "../proto/join-with-and.ts";
+import { DEFAULT_BRIDGE } from "./builtin/network-conf.ts";
+import { binariesOf, type PluginConf } from "./conf.ts";
+import { readConfDir } from "./conf-dir.ts";
 
 /** The network configuration that the runtime uses: the first file of its folder, in the order of the names. */
 export interface CniFacts {
@@ -47,6 +48,18 @@ export async function readCniFacts(
   const missingPlugins = plugins.filter((_, index) => !found[index]);
   const bridges = first.conf.plugins.flatMap((plugin) => bridgeOf(plugin) ?? []);
   return { confDir, binDirs, file: first.file, plugins, missingPlugins, bridges };
+}
+
+/**
+ * Why a runtime can set up no network with what its folder has: no file, a broken file, or programs that are missing; undefined if
+ * it can. The plugins themselves may still refuse.
+ */
+export function cniProblemOf({ file, confDir, binDirs, problem, missingPlugins }: CniFacts): string | undefined {
+  if (file === undefined) return `${confDir} has no network configuration`;
+  if (problem !== undefined) return problem;
+  if (missingPlugins.length === 0) return undefined;
+  const are = missingPlugins.length === 1 ? "it is" : "they are";
+  return `${file} needs ${joinWithAnd(missingPlugins)}, and ${are} not in ${joinWithAnd(binDirs)}`;
 }
 
 /** The default of the bridge plugin, which flannel calls by default. */

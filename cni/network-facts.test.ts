@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createFiles } from "../../host/fs/files.ts";
-import { readCniFacts } from "./cni-facts.ts";
+import { createFiles } from "../host/fs/files.ts";
+import { cniProblemOf, readCniFacts } from "./network-facts.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -62,3 +62,31 @@ test.each([
   const { bridges } = await readCniFacts(createFiles("/"), { confDir: folder, binDirs: [] });
   expect(bridges).toEqual(name === undefined ? [] : [{ name, families: families as (4 | 6)[] }]);
 });
+
+const facts = {
+  confDir: "/c",
+  binDirs: ["/b", "/d"],
+  file: "/c/10.conflist",
+  plugins: [],
+  missingPlugins: [],
+  bridges: [],
+};
+const problems = [
+  ["no file", { ...facts, file: undefined }, "/c has no network configuration"],
+  ["a broken file", { ...facts, problem: "/c/10.conflist: it is not JSON" }, "/c/10.conflist: it is not JSON"],
+  [
+    "one missing program",
+    { ...facts, missingPlugins: ["bridge"] },
+    "/c/10.conflist needs bridge, and it is not in /b and /d",
+  ],
+  [
+    "two missing programs",
+    { ...facts, missingPlugins: ["bridge", "portmap"] },
+    "/c/10.conflist needs bridge and portmap, and they are not in /b and /d",
+  ],
+  ["nothing that is wrong", facts, undefined],
+] as const;
+for (const [what, given, expected] of problems)
+  test(`the problem of ${what} is: ${expected ?? "none"}`, () => {
+    expect(cniProblemOf(given)).toBe(expected);
+  });

@@ -1,0 +1,48 @@
+import { cniProblemOf, readCniFacts, usualCni } from "../../cni/network-facts.ts";
+import { containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
+import { CriError } from "../../cri/error.ts";
+import type { CriCallOptions, Runtime } from "../../cri/runtime.ts";
+import type { RuntimeControl } from "../../cri/runtime-control.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log/log.ts";
+
+interface NetworkCauseDeps {
+  readonly runtime: Pick<RuntimeControl, "verboseStatus">;
+  /** Rooted at `/`. */
+  readonly files: Pick<Files, "list" | "read" | "stat">;
+  readonly log: Pick<Log, "debug">;
+}
+
+/**
+ * A runtime's status whose condition NetworkReady also says which file or program is missing, since the runtime says only that its
+ * network is not initialized. The runtime's words come first. While the network is ready nothing more is read. Rejects as `status`.
+ */
+export function withNetworkCause(status: Runtime["status"], deps: NetworkCauseDeps): Runtime["status"] {
+  return async (options) => {
+    const response = await status(options);
+    const { conditions = [] } = response.status ?? {};
+    if (response.status === undefined || conditions.every(({ type, status: is }) => type !== "NetworkReady" || is))
+      return response;
+    const cause = await readCause(deps, options);
+    if (cause === undefined) return response;
+    const withCause = conditions.map((condition) =>
+      condition.type === "NetworkReady" ? { ...condition, message: `${condition.message}: ${cause}` } : condition,
+    );
+    return { ...response, status: { ...response.status, conditions: withCause } };
+  };
+}
+
+/** Undefined if what the runtime uses is in order, or cannot be read. */
+async function readCause(
+  { runtime, files, log }: NetworkCauseDeps,
+  options: CriCallOptions | undefined,
+): Promise<string | undefined> {
+  try {
+    const folders = containerdCni(containerdConfig(await runtime.verboseStatus(options))) ?? usualCni;
+    return cniProblemOf(await readCniFacts(files, folders));
+  } catch (error) {
+    if (!(error instanceof CriError || error instanceof FilesError)) throw error;
+    log.debug({ err: error }, "cannot read the network configuration of the container runtime");
+    return undefined;
+  }
+}

@@ -164,6 +164,7 @@ const wrong: readonly (readonly [
   ["debug-image-refused", "event Warning Failed spec.ephemeralContainers{debugger}: x", "×3", "×4"],
   ["unready-by-grpc", "event Warning Unhealthy spec.containers{main}: x", "×3", "×1"],
   ["unready-by-exec", "event Warning Unhealthy spec.containers{main}: x", "×2", "×4"],
+  ["no-volume-nfs", "event Warning FailedMount: x", "×3", "×5"],
   ["post-start-fails", "gone containerStatuses[main].state.terminated.exitCode", "143", "137"],
   ["post-start-without-command", "gone containerStatuses[main].state.terminated.exitCode", "143", "2"],
   ["crash-loop", "later containerStatuses[main].state.terminated.exitCode", "139", undefined],

@@ -31,7 +31,10 @@ export interface KnownDifference {
   readonly berth?: ExpectedValue | readonly ExpectedValue[];
   /** For numbers: the maximum distance of Berth's value from the nearest run of the kubelet. */
   readonly within?: number;
-  /** The same where all runs of the kubelet have the field and agree; default: 0. */
+  /**
+   * The same where all runs of the kubelet have the field and agree; default: 0. Its runs differ by as much in another
+   * field of the entry (`findUnsupportedDistances`).
+   */
   readonly withinAgreed?: number;
   readonly reason: string;
 }
@@ -203,6 +206,27 @@ export function findUnrecordedEntries(
     const own = [...recording].filter(([pod]) => matches(entry.pod, pod)).map(([, rows]) => rows);
     return !own.some((rows) => showsEntry(entry, rows));
   });
+}
+
+/**
+ * The entries that allow a larger distance from what all runs of the kubelet agree on than these runs have from each
+ * other in any field of the entry.
+ */
+export function findUnsupportedDistances(
+  entries: readonly KnownDifference[],
+  recording: ReadonlyMap<string, KubeletRows>,
+): readonly KnownDifference[] {
+  return entries.filter((entry) => {
+    const own = [...recording].filter(([pod]) => matches(entry.pod, pod)).flatMap(([, rows]) => [...rows]);
+    const distances = own.filter(([field]) => matches(entry.field, field)).map(([, shown]) => distanceIn(shown));
+    return (entry.withinAgreed ?? 0) > Math.max(0, ...distances);
+  });
+}
+
+/** The distance between the largest and the smallest of the numbers that runs show. */
+function distanceIn(shown: readonly (string | undefined)[]): number {
+  const numbers = shown.filter((value) => value !== undefined).map(numberOf);
+  return Math.max(...numbers) - Math.min(...numbers);
 }
 
 /**

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { hashOfBed } from "./bed-settings.ts";
 import { allCases } from "./cases/all.ts";
 import type { PodCase } from "./cases/pod-case.ts";
-import { findUnrecordedEntries } from "./compare.ts";
+import { findUnrecordedEntries, findUnsupportedDistances } from "./compare.ts";
 import { knownDifferences } from "./known-differences.ts";
 import { describeCondition, hashOf, isCurrent, MINIMUM_RUNS, readRecording } from "./kubelet-recording.ts";
 
@@ -66,4 +66,12 @@ test("the recording has the kubelet's side of every known difference", async () 
   const [first] = knownDifferences.deliberate;
   const planted = { ...first!, kubelet: "×77" };
   expect(findUnrecordedEntries([planted], recording)).toEqual([planted]);
+});
+
+test("a distance from what the kubelet's runs agree on is one by which they differ elsewhere", async () => {
+  const recording = await readRecording(allCases);
+  expect(findUnsupportedDistances(knownDifferences.timingDependent, recording)).toEqual([]);
+  const allowed = knownDifferences.timingDependent.filter(({ withinAgreed }) => withinAgreed !== undefined);
+  const planted = allowed.map((entry) => ({ ...entry, withinAgreed: 3 }));
+  expect(findUnsupportedDistances(planted, recording)).toEqual(planted);
 });

@@ -165,6 +165,10 @@ const wrong: readonly (readonly [
   ["unready-by-grpc", "event Warning Unhealthy spec.containers{main}: x", "×3", "×1"],
   ["unready-by-exec", "event Warning Unhealthy spec.containers{main}: x", "×2", "×4"],
   ["no-volume-nfs", "event Warning FailedMount: x", "×3", "×5"],
+  ["projected-volume-changes", "later conditions[PodReadyToStartContainers].status", "False", "True"],
+  ["projected-volume-changes", "settled conditions[PodReadyToStartContainers].status", "True", "False"],
+  ["static-crash-loop", "gone containerStatuses[main].state.terminated.exitCode", "13", "137"],
+  ["sidecar-beside-a-failed-init", "settled initContainerStatuses[side].state.terminated.exitCode", "143", undefined],
   ["post-start-fails", "gone containerStatuses[main].state.terminated.exitCode", "143", "137"],
   ["post-start-without-command", "gone containerStatuses[main].state.terminated.exitCode", "143", "2"],
   ["crash-loop", "later containerStatuses[main].state.terminated.exitCode", "139", undefined],
@@ -274,9 +278,41 @@ test("a live kubelet may differ from the recorded ones in a value that an entry 
     isKubeletsOwn(entries, { ...finding("x", "difference"), kubelet, berth });
   expect(live(["1"], undefined)).toBe(true);
   expect(live([undefined], "1")).toBe(true);
-  expect(live(["1"], "2")).toBe(false);
+  // Berth's value.
+  expect(live(["1"], "2")).toBe(true);
+  expect(live(["1"], "3")).toBe(false);
   expect(live(["3"], "1")).toBe(false);
+  expect(live(["3"], "2")).toBe(false);
   expect(isKubeletsOwn(entries, { ...finding("y", "difference"), kubelet: ["1"], berth: undefined })).toBe(false);
+});
+
+/** What live kubelets on a busy machine have shown, and no recorded run. */
+const shownByLiveKubelets: readonly (readonly [
+  pod: string,
+  field: string,
+  recorded: Finding["kubelet"],
+  live: string | undefined,
+])[] = [
+  ["projected-volume-changes", "later conditions[PodReadyToStartContainers].status", ["False"], "True"],
+  ["no-volume-claim-until-it-is-bound", "gone conditions[PodReadyToStartContainers].status", ["False"], "True"],
+  ["static", "gone containerStatuses[main].state.terminated.exitCode", [undefined], "143"],
+  ["static", "gone conditions[Ready].status", ["True"], "False"],
+  ["static-crash-loop", "gone containerStatuses[main].state.terminated.exitCode", ["13", undefined], "137"],
+  ["sidecar-beside-a-failed-init", "settled initContainerStatuses[side].state.terminated.exitCode", ["143"], undefined],
+];
+for (const [pod, field, kubelet, berth] of shownByLiveKubelets)
+  test(`the lists name ${berth} of a live kubelet for ${pod}: ${field}`, () => {
+    const { deliberate, timingDependent } = knownDifferences;
+    expect(isKubeletsOwn([...deliberate, ...timingDependent], { pod, field, kubelet, berth, kind: "difference" })).toBe(
+      true,
+    );
+  });
+
+test("a pod that has not ended yet keeps its network, in each kubelet", () => {
+  const field = "settled conditions[PodReadyToStartContainers].status";
+  const entries = [...knownDifferences.deliberate, ...knownDifferences.timingDependent];
+  const found = { pod: "projected-volume-changes", field, kubelet: ["True"], berth: "False" };
+  expect(isKubeletsOwn(entries, { ...found, kind: "difference" })).toBe(false);
 });
 
 test("a pod is stale that an entry names and no finding is about", () => {

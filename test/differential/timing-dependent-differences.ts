@@ -18,10 +18,14 @@ export const showsBackOff =
 const endsTwice =
   "the kubelet reports the pod as failed before or after its container has ended; both hold when it is deleted";
 
-/** The fields of `terminated` of a container that its deadline ends. One that ignores SIGTERM ends alike in all runs. */
-const endByDeadline = /^(143|Error|TIME|containerd:\/\/INSTANCE 0 OF \w+)$/;
+/** Pods whose containers still run when the pod has failed. */
+const failsBeforeItsEnd = /^(deadline|sidecar-beside-a-failed-init$)/;
+/** The fields of `terminated` of a container that ends by SIGTERM. One that ignores it ends alike in all runs. */
+const endBySigterm = /^(143|Error|TIME|containerd:\/\/INSTANCE 0 OF \w+)$/;
 /** Those of the third instance of the static pod in its crash loop. */
 const endOfCrash = /^(13|Error|TIME|containerd:\/\/INSTANCE 2 OF main)$/;
+/** The same where the kubelet no longer finds it. */
+const lostEnd = /^(137|ContainerStatusUnknown|The container could not be located when the pod was terminated|null)$/;
 
 const untilDeleted = "the event repeats until the pod is deleted, so its count depends on the time of the deletion";
 
@@ -58,23 +62,28 @@ export const timingDependent: readonly KnownDifference[] = [
   {
     pod: "static-crash-loop",
     field: new RegExp(String.raw`^gone containerStatuses\[main\]\.state\.${TERMINATED}`),
-    kubelet: [endOfCrash, undefined],
+    kubelet: [endOfCrash, lostEnd, undefined],
     berth: endOfCrash,
     reason: manifestRemoved,
   },
   {
-    pod: /^deadline/,
+    pod: failsBeforeItsEnd,
     field: /^settled .*\.(ready|started)$/,
     kubelet: ["true", "false"],
     berth: "false",
     reason: endsTwice,
   },
-  { pod: /^deadline/, field: /^settled .*\.running\.startedAt$/, kubelet: ["TIME", undefined], reason: endsTwice },
   {
-    pod: /^deadline/,
+    pod: failsBeforeItsEnd,
+    field: /^settled .*\.running\.startedAt$/,
+    kubelet: ["TIME", undefined],
+    reason: endsTwice,
+  },
+  {
+    pod: failsBeforeItsEnd,
     field: new RegExp(String.raw`^settled .*\.${TERMINATED}`),
-    kubelet: [endByDeadline, undefined],
-    berth: endByDeadline,
+    kubelet: [endBySigterm, undefined],
+    berth: endBySigterm,
     reason: endsTwice,
   },
   {

@@ -143,11 +143,12 @@ export class FakeCgroups implements Cgroups {
     this.#existing(name).hasControllers = false;
   }
 
-  /** Its processes use this much memory. */
-  useMemory(name: CgroupName, currentBytes: number): void {
+  /** It uses this much memory, with so much page cache of each kind in it. */
+  useMemory(name: CgroupName, currentBytes: number, { activeFileBytes = 0, inactiveFileBytes = 0 } = {}): void {
     const found = this.#existing(name);
     const { memory } = found.stats;
-    if (memory !== undefined) found.stats = { ...found.stats, memory: { ...memory, currentBytes } };
+    const used = { currentBytes, activeFileBytes, inactiveFileBytes };
+    if (memory !== undefined) found.stats = { ...found.stats, memory: { ...memory, ...used } };
   }
 
   startProcess(name: CgroupName, isStuck = false): FakeProcess {

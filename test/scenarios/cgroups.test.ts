@@ -203,7 +203,7 @@ scenario(
   },
   (log) => {
     expect(filterLines(log, /write .* pod's cgroup/).split("\n")[0]).toMatchInlineSnapshot(
-      `"310s web: failed to write memory.max 134217728, cpu.weight 39 to the pod's cgroup: it has other limits: unable to ensure pod container exists: cgroup kubepods/podc0e346a1bc3731f280d1bd72a6023848 uses 209715200 bytes of memory, and its limit is 134217728: the limit is written when it uses less"`,
+      `"310s web: failed to write memory.max 134217728, cpu.weight 39 to the pod's cgroup: it has other limits: unable to ensure pod container exists: cgroup kubepods/podc0e346a1bc3731f280d1bd72a6023848 uses 209715200 bytes of memory without its page cache, and its limit is 134217728: the limit is written when it uses less"`,
     );
   },
 );

@@ -30,10 +30,22 @@ test.each(writers)("a memory limit that the cgroup exceeds is not %s; the others
   useMemory(8192);
   await expect(write(cgroups, kubepods, limits)).rejects.toMatchObject({
     ...{ name: "CgroupError", code: "EINUSE", file: "kubepods", value: "8192" },
-    message: expect.stringContaining("cgroup kubepods uses 8192 bytes of memory, and its limit is 8192"),
+    message: expect.stringContaining(
+      "cgroup kubepods uses 8192 bytes of memory without its page cache, and its limit is 8192",
+    ),
   });
   expect(cgroups.limitsOf(kubepods)).toMatchObject({ cpuWeight: 20, memoryMax: "max" });
 });
+
+test.each(writers)(
+  "a memory limit below the page cache is %s: the kernel takes pages of files back",
+  async (_, write) => {
+    cgroups.add(kubepods);
+    cgroups.useMemory(kubepods, 2 ** 30, { activeFileBytes: 2 ** 29, inactiveFileBytes: 2 ** 29 - 8191 });
+    await write(cgroups, kubepods, limits);
+    expect(cgroups.limitsOf(kubepods)).toMatchObject(limits);
+  },
+);
 
 test("a cgroup that lacks other controllers, such as the cpuset that systemd turns off, uses its memory all the same", async () => {
   useMemory(8192);

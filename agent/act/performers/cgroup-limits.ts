@@ -4,8 +4,9 @@ import type { CgroupName } from "../../../proto/cgroup/cgroup-name.ts";
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 
 /**
- * Makes a cgroup, or writes its limits, except a memory limit below what it uses: to reach it, the kernel would kill. Then
- * the others are written, and the call rejects with `CgroupError` (`EINUSE`), like one that the kernel refuses.
+ * Makes a cgroup, or writes its limits, except a memory limit below what it uses without its page cache: to reach it, the
+ * kernel would kill. Then the others are written, and the call rejects with `CgroupError` (`EINUSE`), like one that the
+ * kernel refuses.
  */
 export async function makeWithinUse(
   cgroups: Pick<Cgroups, "make" | "stats">,
@@ -41,14 +42,19 @@ async function limitWithinUse(
     "EINUSE",
     cgroup,
     String(memoryMax),
-    `cgroup ${cgroup} uses ${usedBytes} bytes of memory, and its limit is ${memoryMax}: the limit is written when it uses less`,
+    `cgroup ${cgroup} uses ${usedBytes} bytes of memory without its page cache, and its limit is ${memoryMax}: the limit is written when it uses less`,
   );
 }
 
-/** In bytes. A cgroup that lacks other controllers uses memory all the same; one that is absent, or without the memory controller, uses none. */
+/**
+ * In bytes, without the pages of files: the kernel takes these back before it kills, and those of a cgroup without a limit
+ * grow until the machine's memory is full. A cgroup that lacks other controllers uses memory all the same; one that is
+ * absent, or without the memory controller, uses none.
+ */
 async function usedMemory(cgroups: Pick<Cgroups, "stats">, name: CgroupName): Promise<number> {
   try {
-    return (await cgroups.stats(name)).memory?.currentBytes ?? 0;
+    const { memory } = await cgroups.stats(name);
+    return memory === undefined ? 0 : memory.currentBytes - memory.activeFileBytes - memory.inactiveFileBytes;
   } catch (error) {
     if (error instanceof CgroupError && error.code === "ENOENT") return 0;
     throw error;

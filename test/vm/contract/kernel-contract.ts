@@ -1,4 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { makeWithinUse } from "../../../agent/act/performers/cgroup-limits.ts";
 import type { Cgroups } from "../../../cgroups/cgroups.ts";
 import { watchIsPopulated } from "../../../cgroups/events.ts";
 import { createCgroupFiles } from "../../../cgroups/files.ts";
@@ -184,6 +187,25 @@ function processTests(given: () => Given): void {
     await untilReported(false);
     expect(reports).toEqual([false, true, false]);
     stop.abort();
+  });
+
+  test("a memory limit below the page cache is reached without a kill; one below the memory of processes is not written", async () => {
+    const { fixture, cgroups } = given();
+    await cgroups.make(pod, {});
+    const file = `/var/page-cache-${cgroups.driver}`;
+    const command = `dd if=/dev/zero of="$0" bs=1M count=48 conv=fsync 2> /dev/null; : > "$0.written"; while :; do sleep 1000; done`;
+    const process = await fixture.startInside(pod, ["sh", "-c", command, file]);
+    const memoryOf = async () => (await cgroups.stats(pod)).memory!;
+    await pollUntil("the end of dd", STEP_TIMEOUT_MS, async () => existsSync(`${file}.written`));
+    expect((await memoryOf()).fileBytes).toBeGreaterThanOrEqual(48 << 20);
+    await makeWithinUse(cgroups, pod, { memoryMax: 24 << 20 });
+    expect(await cgroups.read(pod)).toMatchObject({ memoryMax: 24 << 20 });
+    const { currentBytes, oomKills } = await memoryOf();
+    expect(currentBytes).toBeLessThanOrEqual(24 << 20);
+    expect([oomKills, await process.isRunning()]).toEqual([0, true]);
+    await expect(makeWithinUse(cgroups, pod, { memoryMax: 4096 })).rejects.toMatchObject({ code: "EINUSE" });
+    expect(await cgroups.read(pod)).toMatchObject({ memoryMax: 24 << 20 });
+    for (const each of [file, `${file}.written`]) await rm(each);
   });
 
   test("stats have what the kernel counts of a busy process", async () => {

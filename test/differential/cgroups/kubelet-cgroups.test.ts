@@ -1,17 +1,22 @@
-// What Berth computes for the cgroups of pods, against what the reference kubelet has written for the same pods.
+// What Berth computes for the cgroups of pods and shows in their statuses, against the reference kubelet for the same pods.
 import { describe, expect, test } from "bun:test";
 import { kubepodsLimits } from "../../../agent/decide/cgroups/node-cgroups.ts";
 import { podCgroupLimits } from "../../../agent/decide/cgroups/pod-cgroup.ts";
 import { qosCgroupLimits, qosRequestsOf } from "../../../agent/decide/cgroups/qos-cgroups.ts";
+import { resourcesOfInstance } from "../../../agent/decide/status/container-resources.ts";
 import { qosClassOf } from "../../../agent/decide/status/qos.ts";
+import { toObservedContainer } from "../../../agent/observed/pods/from-cri.ts";
 import type { NodeFacts } from "../../../agent/translate/node-facts.ts";
 import { containerResources } from "../../../agent/translate/resources/container-resources.ts";
 import { systemdLimits } from "../../../cgroups/systemd/unit-properties.ts";
 import type { CgroupLimits, Limit } from "../../../proto/cgroup/limits.ts";
-import type { LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
+import { ContainerState, ContainerStatus, type LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
+import type { SandboxId } from "../../../proto/ids.ts";
+import { containerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import { isSidecar, nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { parseQuantity, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
+import { amountsAnnotation } from "../../../proto/kubernetes/well-known-names.ts";
 import { nodeFacts } from "../../fakes/node-facts.ts";
 import { nodeSettings } from "../../fakes/observed-node.ts";
 import type { CgroupDriver } from "../../vm/node/system-files.ts";
@@ -109,6 +114,18 @@ const podOf = ({ spec }: RecordedPod) => ({ metadata: {}, spec });
 const isRunning = (container: Container, { spec }: RecordedPod) =>
   isSidecar(container) || spec.containers.includes(container);
 
+/** What the agent observes of a running container: the runtime reports the resources that it was given. */
+function observe(container: Container, pod: RecordedPod, batch: RecordedBatch) {
+  const linux = containerResources(podOf(pod), container, pod.qosClass, factsOf(batch));
+  const amounts = containerAmounts(container.resources, pod.spec.resources);
+  const status = ContainerStatus.fromPartial({
+    state: ContainerState.CONTAINER_RUNNING,
+    resources: { linux },
+    annotations: { [amountsAnnotation]: JSON.stringify(amounts) },
+  });
+  return toObservedContainer(status, "sandbox" as SandboxId);
+}
+
 test("every pod belongs to a batch", () => {
   const names = (pods: readonly Pod[]) => pods.map(({ metadata }) => metadata.name ?? "").toSorted();
   expect(names(Object.values(cgroupBatches).flat())).toEqual(names([...cgroupPods, ...resizePods]));
@@ -157,6 +174,19 @@ function compareBatch(batch: RecordedBatch, driver: CgroupDriver): void {
         withoutRuntimeDefaults(limitsOf(batch.cgroups[`${levels[pod.qosClass]}/${name}/${container.name}`])),
       ]);
       expect(recorded).toEqual(expected);
+    });
+
+    test.each(pods)("the resources in the status of %s", (_, pod) => {
+      const containers = nonEphemeralContainers(pod.spec).filter((container) => isRunning(container, pod));
+      const shown = containers.map((container) => [
+        container.name,
+        resourcesOfInstance(container, observe(container, pod, batch)),
+      ]);
+      const recorded = Object.entries(pod.status.containers).map(([container, { restartCount: _, ...resources }]) => [
+        container,
+        resources,
+      ]);
+      expect(Object.fromEntries(shown)).toEqual(Object.fromEntries(recorded));
     });
   }
 

@@ -6,7 +6,6 @@ import {
   compareRuns,
   type Finding,
   fieldsOf,
-  fieldsWithoutSnapshot,
   findStaleEntries,
   findStalePods,
   formatFindings,
@@ -33,8 +32,11 @@ const BUILD_MS = 20 * 60_000;
  * an end or a condition, unless the lists name the value.
  */
 const UNRECORDED = 0.005;
-/** The number of fields that may differ in one run of Berth and not in the second: states that one run has missed. */
-const UNREPEATED = 3;
+/**
+ * In how many pods fields may differ in one run of Berth and not in the second: states that one run has missed. A deletion that comes
+ * late on a busy machine shows in several fields of a pod, and in several pods of a group.
+ */
+const UNREPEATED_PODS = 8;
 
 setDefaultTimeout(60_000);
 
@@ -86,10 +88,11 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
     expect(formatFindings(differences(found))).toBe("");
   });
 
-  test(`at most ${UNREPEATED} fields differed in one of two runs only`, () => {
+  test(`at most ${UNREPEATED_PODS} pods differed in one of two runs only`, () => {
     const unrepeated = unrepeatedFindings(findings);
     console.log(`differences in one of two runs only: ${unrepeated.length}\n${formatFindings(unrepeated)}`);
-    expect(fieldsWithoutSnapshot(unrepeated).size, formatFindings(unrepeated)).toBeLessThanOrEqual(UNREPEATED);
+    const pods = new Set(unrepeated.map(({ pod }) => pod));
+    expect(pods.size, formatFindings(unrepeated)).toBeLessThanOrEqual(UNREPEATED_PODS);
   });
 
   if (selectedCases !== undefined) return;

@@ -19,14 +19,14 @@ const words = "Network plugin returns error: cni plugin not initialized";
 let verboseCalls: number;
 
 /** The message of NetworkReady, and how many verbose calls it costs. */
-async function read(isReady: boolean, verboseStatus?: () => Promise<StatusResponse>) {
+async function read(isReady: boolean, verboseStatus?: () => Promise<StatusResponse>, said = words) {
   verboseCalls = 0;
   const cni = { confDir: join(folder, "net.d"), binDir: join(folder, "bin") };
   const verbose = async () => StatusResponse.fromPartial({ info: { config: JSON.stringify({ cni }) } });
   const status = withNetworkCause(
     async () =>
       StatusResponse.fromPartial({
-        status: { conditions: [{ type: "NetworkReady", status: isReady, message: isReady ? "" : words }] },
+        status: { conditions: [{ type: "NetworkReady", status: isReady, message: isReady ? "" : said }] },
       }),
     {
       runtime: {
@@ -47,6 +47,7 @@ const writeList = (text: string) => writeFile(join(folder, "net.d/10-pods.confli
 
 test("a network that is not ready says which file or program is missing, after the runtime's words", async () => {
   expect(await read(false)).toEqual([`${words}: ${folder}/net.d has no network configuration`, 1]);
+  expect((await read(false, undefined, ""))[0]).toBe(`${folder}/net.d has no network configuration`);
   await writeList("{");
   expect((await read(false))[0]).toStartWith(`${words}: ${folder}/net.d/10-pods.conflist is not JSON`);
   await writeList(JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ type: "bridge" }] }));

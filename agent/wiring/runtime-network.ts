@@ -25,9 +25,12 @@ export function withNetworkCause(status: Runtime["status"], deps: NetworkCauseDe
       return response;
     const cause = await readCause(deps, options);
     if (cause === undefined) return response;
-    const withCause = conditions.map((condition) =>
-      condition.type === "NetworkReady" ? { ...condition, message: `${condition.message}: ${cause}` } : condition,
-    );
+    const withCause = conditions.map((condition) => {
+      const { type, message } = condition;
+      return type === "NetworkReady"
+        ? { ...condition, message: message === "" ? cause : `${message}: ${cause}` }
+        : condition;
+    });
     return { ...response, status: { ...response.status, conditions: withCause } };
   };
 }

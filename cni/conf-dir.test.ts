@@ -73,7 +73,7 @@ test("a file with a problem does not hide the others, but the runtime would use 
 });
 
 test("an unknown network, an empty folder and an absent one are refused with what is there", async () => {
-  const nothing = `${folder} has no network configuration: it must hold a file that ends with .conflist`;
+  const nothing = `${folder} has no network configuration: it must hold a file that ends with .conflist, .conf or .json`;
   await expect(loadNetwork(files, folder)).rejects.toThrow(nothing);
   await expect(loadNetwork(files, join(folder, "none"), "a")).rejects.toThrow("none has no network configuration");
   await put("10-a.conflist", list("a"));

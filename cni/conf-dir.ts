@@ -41,7 +41,7 @@ export async function loadNetwork(files: ConfFiles, confDir: string, name?: stri
   if (first === undefined)
     throw new CniError(
       cniCodes.invalidNetworkConf,
-      `${confDir} has no network configuration: it must hold a file that ends with .conflist`,
+      `${confDir} has no network configuration: it must hold a file that ends with .conflist, .conf or .json`,
     );
   if (name === undefined) {
     if ("conf" in first) return first.conf;

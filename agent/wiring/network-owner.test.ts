@@ -97,7 +97,7 @@ test("NetworkReady is the condition of the network that the agent executes", asy
   const notReady = (problem: string) => [
     { ...ready, status: false, reason: "NetworkPluginNotReady", message: `Network plugin returns error: ${problem}` },
   ];
-  const none = "has no network configuration: it must hold a file that ends with .conflist (code 7)";
+  const none = "has no network configuration: it must hold a file that ends with .conflist, .conf or .json (code 7)";
   expect(await read()).toEqual(notReady(`${folder}/net.d ${none}`));
   await mkdir(join(folder, "net.d"));
   const list = JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ type: "bridge" }] });

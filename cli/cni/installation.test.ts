@@ -60,10 +60,20 @@ test("install writes the list and the link, again over what is there, and uninst
     name: "berth-delegate",
     plugins: [{ socket: "/var/lib/kubelet/cni.sock", confDir: join(folder, "net.d"), timeoutMs: 120_000 }],
   });
-  for (let time = 0; time < 2; time++) {
-    await uninstallDelegate(paths(), deps([entryOf("bridge", "3f2a", "web")]));
+  for (const wasInstalled of [true, false]) {
+    expect(await uninstallDelegate(paths(), deps([entryOf("bridge", "3f2a", "web")]))).toMatchObject({ wasInstalled });
     expect([await readdir(join(folder, "runtime.d")), await readdir(join(folder, "bin"))]).toEqual([[], []]);
   }
+});
+
+test("install makes the folders that are missing, and says whether there is a network to execute", async () => {
+  await rm(join(folder, "bin"), { recursive: true });
+  await rm(join(folder, "net.d"), { recursive: true });
+  expect(await installDelegate(paths(), deps())).toMatchObject({ hasChain: false });
+  expect(await readdir(join(folder, "bin"))).toEqual(["berth-cni"]);
+  await mkdir(join(folder, "net.d"));
+  await writeFile(join(folder, "net.d/10-pods.conflist"), "{}");
+  expect(await installDelegate(paths(), deps())).toMatchObject({ hasChain: true });
 });
 
 test("uninstall removes what the runtime has cached of this delegate, and nothing else", async () => {

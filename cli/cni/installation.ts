@@ -1,4 +1,4 @@
-import { join } from "node:path/posix";
+import { dirname, join } from "node:path/posix";
 import { BUILTIN_TYPE } from "../../cni/builtin/plugin.ts";
 import type { CacheEntry } from "../../cni/cache-entry.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
@@ -40,10 +40,13 @@ interface Installation {
 
 /**
  * Makes the delegate the network of a container runtime: a list in the runtime's own folder, and a link to this program among
- * the plugins. The list comes last, so that a runtime that reads it finds the plugin. Rejects with `CniError` code 4 for folders
+ * the plugins; `hasChain` says whether there is a network that it executes. The list comes last, so that a runtime that reads it finds the plugin. Rejects with `CniError` code 4 for folders
  * that do not fit, and with `FilesError`.
  */
-export async function installDelegate(paths: Paths, deps: InstallationDeps): Promise<Installation> {
+export async function installDelegate(
+  paths: Paths,
+  deps: InstallationDeps,
+): Promise<Installation & { readonly hasChain: boolean }> {
   const { confDir, chainDir, binDirs, cacheDir, socket } = paths;
   const { files, program } = deps;
   if (program === undefined)
@@ -65,21 +68,23 @@ export async function installDelegate(paths: Paths, deps: InstallationDeps): Pro
   const looping = await networkWithDelegate(files, chainDir);
   if (looping !== undefined)
     throw invalid(`--chain-dir: ${looping.file} contains ${DELEGATE_TYPE}, which would call itself without end`);
+  await files.makeFolder(dirname(binary), 0o755);
   await files.link(binary, program);
   await files.makeFolder(confDir, 0o755);
   const delegate: DelegateConf = { socket, confDir: chainDir, binDirs, cacheDir, timeoutMs: TIMEOUT_MS };
   await files.write(list, formatDelegateList(delegate), 0o644);
-  return { list, binary };
+  return { list, binary, hasChain: (await readConfDir(files, chainDir)).length > 0 };
 }
 
 /**
- * Removes the delegate: first the list, then the link, and what the runtime has cached of it. Absent is success. Rejects with `CniError` code 4 while the built-in
+ * Removes the delegate: first the list, then the link, and what the runtime has cached of it; `wasInstalled` says whether there
+ * was one. Rejects with `CniError` code 4 while the built-in
  * network has attachments: a runtime has no binary that could remove them.
  */
 export async function uninstallDelegate(
   paths: Pick<Paths, "confDir" | "binDirs" | "cacheDir">,
   { files, cache }: Pick<InstallationDeps, "files" | "cache">,
-): Promise<Installation> {
+): Promise<Installation & { readonly wasInstalled: boolean }> {
   const { list, binary } = installationOf(paths);
   const installed = (await networkWithDelegate(files, paths.confDir))?.conf;
   const delegate = installed && delegateOf(installed);
@@ -92,12 +97,13 @@ export async function uninstallDelegate(
     );
   await files.remove(list);
   // A file that is no link is not ours.
-  if ((await files.readLink(binary)) !== undefined) await files.remove(binary);
+  const hasLink = (await files.readLink(binary)) !== undefined;
+  if (hasLink) await files.remove(binary);
   // The runtime deletes the pods that run from the chain now, and would leave what it has cached of the delegate.
   const { socket } = delegate ?? {};
   if (socket !== undefined)
     for (const entry of entries.filter((one) => isOfDelegate(one, socket))) await cache.remove(entry);
-  return { list, binary };
+  return { list, binary, wasInstalled: delegate !== undefined || hasLink };
 }
 
 /** With other folders it would ask another cache, and leave the link. */

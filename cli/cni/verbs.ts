@@ -120,15 +120,21 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
   },
 
   async install(settings, deps) {
-    const { list, binary } = await installDelegate(settings, deps);
+    const { list, binary, hasChain } = await installDelegate(settings, deps);
     const next = `restart the agent, and the container runtime with conf_dir = ${JSON.stringify(settings.confDir)}`;
-    return { text: `${list} and ${binary} are installed; ${next}\n`, json: { list, binary }, isGood: true };
+    const { chainDir } = settings;
+    const missing = `${chainDir} has no network yet: until it has one the node is not Ready, unless berth run gets --network=builtin\n`;
+    const text = `${list} and ${binary} are installed; ${next}\n${hasChain ? "" : missing}`;
+    return { text, json: { list, binary, hasChain }, isGood: true };
   },
 
   async uninstall(settings, deps) {
-    const { list, binary } = await uninstallDelegate(settings, deps);
+    const { list, binary, wasInstalled } = await uninstallDelegate(settings, deps);
     const next = "restart the agent, and the container runtime with its former conf_dir";
-    return { text: `${list} and ${binary} are removed; ${next}\n`, json: { list, binary }, isGood: true };
+    const text = wasInstalled
+      ? `${list} and ${binary} are removed; ${next}\n`
+      : `nothing was installed: there is neither ${list} nor the link ${binary}\n`;
+    return { text, json: { list, binary, wasInstalled }, isGood: true };
   },
 };
 

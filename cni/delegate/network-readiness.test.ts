@@ -50,7 +50,10 @@ test("a network whose binaries exist and whose plugins are ready can serve ADD; 
 test("a problem is named as long as it lasts, and the plugins are asked again after it", async () => {
   const { node, look } = createFixture();
   const rows: readonly (readonly [Partial<typeof node>, string])[] = [
-    [{ list: undefined }, "/c has no network configuration: it must hold a file that ends with .conflist (code 7)"],
+    [
+      { list: undefined },
+      "/c has no network configuration: it must hold a file that ends with .conflist, .conf or .json (code 7)",
+    ],
     [{ list: "{" }, "/c/10.conflist is not JSON"],
     [{ list: listOf("berth-cni") }, "contains berth-cni, which would call itself without end"],
     [{ binaries: [] }, "bridge: its binary is in none of the folders /b (code 50)"],

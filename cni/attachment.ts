@@ -14,7 +14,7 @@ import { type CniResult, formatResult, parseResult } from "./result.ts";
 import type { ResultCache } from "./result-cache.ts";
 import { isAtLeast } from "./version.ts";
 
-export interface Added {
+export interface AddOutcome {
   readonly result: CniResult;
   /** An earlier ADD has made the attachment, and no plugin was called. */
   readonly isCached: boolean;
@@ -32,7 +32,7 @@ export async function addAttachment(
   key: AttachmentKey,
   attachment: Attachment,
   { signal, undoSignal }: AddSignals,
-): Promise<Added> {
+): Promise<AddOutcome> {
   const { callPlugin, cache } = deps;
   const cached = await cache.read(key);
   if (cached !== undefined) return { result: earlierResult(cached, attachment, conf), isCached: true };

@@ -1,4 +1,10 @@
-import { type Added, type AttachmentDeps, addAttachment, checkAttachment, deleteAttachment } from "./attachment.ts";
+import {
+  type AddOutcome,
+  type AttachmentDeps,
+  addAttachment,
+  checkAttachment,
+  deleteAttachment,
+} from "./attachment.ts";
 import type { AttachmentLocks } from "./attachment-locks.ts";
 import { type AttachmentKey, keyOfFileName } from "./cache-entry.ts";
 import { type Attachment, chainStatus, collectChain } from "./chain.ts";
@@ -18,7 +24,7 @@ export interface Cni {
    * stays for a DEL of the caller, who may not be alive any more: with an `undoSignal` it is released at once, under the same
    * lock, until that aborts, too.
    */
-  add(conf: NetworkConf, attachment: Attachment, signal: AbortSignal, undoSignal?: AbortSignal): Promise<Added>;
+  add(conf: NetworkConf, attachment: Attachment, signal: AbortSignal, undoSignal?: AbortSignal): Promise<AddOutcome>;
   /**
    * Calls the plugins in reverse order, with the configuration, the parameters and the result of ADD from the cache; without a
    * cache entry with those given. An attachment that does not exist, and a network namespace that is gone, are success.
@@ -79,7 +85,7 @@ export function createCni(deps: CniDeps): Cni {
     },
     async gc(conf, chooseValid, signal) {
       if (conf.disableGC) return undefined;
-      return await locks.withNetwork(conf.name, () => collectGarbage(deps, conf, chooseValid, signal), signal);
+      return await locks.withNetwork(conf.name, () => collectGarbageOfNetwork(deps, conf, chooseValid, signal), signal);
     },
   };
 }
@@ -93,7 +99,7 @@ const keyOf = (network: string, { containerId, ifName }: Attachment): Attachment
 /** Of an attachment whose cache file is torn: plugins delete what they know of the container. */
 const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {} };
 
-async function collectGarbage(
+async function collectGarbageOfNetwork(
   deps: AttachmentDeps,
   conf: NetworkConf,
   chooseValid: ChooseValid,

@@ -68,13 +68,17 @@ function ownerOf({ table, rules }: ForwardChain): Owner | undefined {
   return targets.some((target) => /^ufw6?-before-forward$/.test(target)) ? "ufw" : undefined;
 }
 
-interface Dropped {
+interface DroppedPackets {
   readonly sides: readonly ForwardedPacket["side"][];
   readonly bridge: string;
 }
 
 /** The rule must be in the chain itself: one that accepts in another base chain does not keep this one from dropping. */
-function cureOf({ family, table, chain }: ForwardChain, owner: Owner | undefined, { sides, bridge }: Dropped): string {
+function cureOf(
+  { family, table, chain }: ForwardChain,
+  owner: Owner | undefined,
+  { sides, bridge }: DroppedPackets,
+): string {
   const all = (command: (side: "in" | "out") => string) => sides.map(command).join(" && ");
   if (owner === "ufw") return all((side) => `ufw route allow ${side} on ${bridge}`);
   if (owner === "firewalld") return firewalldCure(bridge, sides.includes("out"));

@@ -5,7 +5,7 @@ import { type AddressRange, type Allocation, nextFreeAddress, rangeOf } from "./
 import type { AttachmentId } from "./attachment-names.ts";
 import type { Attachment, AttachmentStore } from "./attachment-store.ts";
 import { codes } from "./errors.ts";
-import type { NetworkConf } from "./network-conf.ts";
+import type { BuiltinConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
 
 /** The last address of each set of ranges, by its place in the configuration. */
@@ -20,7 +20,7 @@ const MAX_TRIES = 16;
  */
 export function allocate(
   node: NodeNetwork,
-  conf: NetworkConf,
+  conf: BuiltinConf,
   store: AttachmentStore,
   id: AttachmentId,
   last: LastAddresses,
@@ -46,7 +46,7 @@ export function allocate(
 
 function choose(
   node: NodeNetwork,
-  conf: NetworkConf,
+  conf: BuiltinConf,
   store: AttachmentStore,
   last: LastAddresses,
 ): readonly Allocation[] {

@@ -16,7 +16,7 @@ import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import type { Allocation } from "./address-range.ts";
 import { type AttachmentId, hostLinkName, ifbName, linkAlias, macOf } from "./attachment-names.ts";
 import type { ReadyNetwork } from "./network.ts";
-import type { NetworkConf } from "./network-conf.ts";
+import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork, setSysctl } from "./node-network.ts";
 
 /** The two ends of a pod's link. */
@@ -26,7 +26,7 @@ export interface PodLinks {
 }
 
 interface PodLinkInput {
-  readonly conf: NetworkConf;
+  readonly conf: BuiltinConf;
   readonly network: ReadyNetwork;
   readonly id: AttachmentId;
   readonly namespace: NetworkNamespace;
@@ -109,7 +109,7 @@ const LATENCY_MS = 25;
  */
 function limitBandwidth(
   node: NodeNetwork,
-  { conf, network, id, host }: { conf: NetworkConf; network: ReadyNetwork; id: AttachmentId; host: Link },
+  { conf, network, id, host }: { conf: BuiltinConf; network: ReadyNetwork; id: AttachmentId; host: Link },
 ): void {
   const { ingressBytes, ingressBurstBytes, egressBytes, egressBurstBytes } = conf.bandwidth;
   if (ingressBytes > 0)

@@ -9,7 +9,7 @@ import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import { hostLinkName } from "./attachment-names.ts";
 import type { Attachment } from "./attachment-store.ts";
 import { hostPortsOf } from "./host-ports.ts";
-import type { NetworkConf } from "./network-conf.ts";
+import type { BuiltinConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
 import { masqueradeChain, TABLE } from "./ruleset.ts";
 
@@ -21,7 +21,7 @@ export type Inspection =
 /** Compares an attachment, whose pod has `namespace`, with its record. Changes nothing. Throws `NetlinkError`. */
 export function inspect(
   node: NodeNetwork,
-  conf: NetworkConf,
+  conf: BuiltinConf,
   namespace: NetworkNamespace,
   attachment: Attachment,
 ): Inspection {
@@ -45,7 +45,7 @@ export function inspect(
   }
 }
 
-function inspectRules(node: NodeNetwork, conf: NetworkConf, attachment: Attachment): string | undefined {
+function inspectRules(node: NodeNetwork, conf: BuiltinConf, attachment: Attachment): string | undefined {
   if (!hasChain(node.netfilter, TABLE, masqueradeChain(conf.name)))
     return `the nftables chain ${masqueradeChain(conf.name)} of the table inet ${TABLE} is missing`;
   const wanted = hostPortsOf(conf.name, attachment);
@@ -63,7 +63,7 @@ const entryText = ({ map, key, data }: Pick<MapEntry, "map" | "key" | "data">) =
 
 function inspectInside(
   inside: NetlinkSocket,
-  { isDefaultGateway }: NetworkConf,
+  { isDefaultGateway }: BuiltinConf,
   netns: string,
   attachment: Attachment,
 ): Link | string {

@@ -5,7 +5,7 @@ import { type AttachmentId, aliasPrefix, keyOf, linkAlias, parseKey } from "./at
 import type { AttachmentStore } from "./attachment-store.ts";
 import { detach } from "./detach.ts";
 import { closeHostPorts } from "./host-ports.ts";
-import type { NetworkConf } from "./network-conf.ts";
+import type { BuiltinConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
 
 /**
@@ -14,7 +14,7 @@ import type { NodeNetwork } from "./node-network.ts";
  */
 export async function collectGarbage(
   node: NodeNetwork,
-  conf: NetworkConf,
+  conf: BuiltinConf,
   store: AttachmentStore,
   valid: readonly AttachmentId[],
 ): Promise<void> {
@@ -35,7 +35,7 @@ function leftOver(store: AttachmentStore, valid: ReadonlySet<string>): readonly 
   return [...new Set(known)].filter((key) => !valid.has(key)).map(parseKey);
 }
 
-async function removeLinks(node: NodeNetwork, conf: NetworkConf, valid: readonly AttachmentId[]): Promise<void> {
+async function removeLinks(node: NodeNetwork, conf: BuiltinConf, valid: readonly AttachmentId[]): Promise<void> {
   const aliases = new Set(valid.map((id) => linkAlias(conf.name, id)));
   const strays = listLinks(node.route).filter(
     ({ alias }) => alias.startsWith(aliasPrefix(conf.name)) && !aliases.has(alias),
@@ -43,7 +43,7 @@ async function removeLinks(node: NodeNetwork, conf: NetworkConf, valid: readonly
   await node.removeLinks(strays.map(({ name }) => name));
 }
 
-async function removeHostPorts(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore): Promise<void> {
+async function removeHostPorts(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): Promise<void> {
   const reserved = store.reservedAddresses();
   const subnets = conf.ranges.flat().map(({ subnet }) => subnet);
   closeHostPorts(

@@ -23,7 +23,7 @@ export interface Bandwidth {
 }
 
 /** The configuration of a plugin with `"type": "berth"`. Names are those of the bridge plugin where it has the same field. */
-export interface NetworkConf {
+export interface BuiltinConf {
   readonly name: string;
   readonly bridge: string;
   /** Undefined: that of the link with the default route. */
@@ -65,7 +65,7 @@ export function readNetworkName({ name }: { readonly name?: unknown }): string {
 }
 
 /** Reads the configuration, with what the runtime hands over in `runtimeConfig`. Throws `CniError` with the code 7. */
-export function readNetworkConf(conf: Fields): NetworkConf {
+export function readNetworkConf(conf: Fields): BuiltinConf {
   const runtime = fieldsOf(conf["runtimeConfig"]);
   const bridge = conf["bridge"] ?? DEFAULT_BRIDGE;
   if (typeof bridge !== "string" || !isLinkName(bridge))

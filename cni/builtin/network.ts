@@ -9,7 +9,7 @@ import { macOf } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
 import { codes } from "./errors.ts";
 import { hostPortsOf } from "./host-ports.ts";
-import type { NetworkConf } from "./network-conf.ts";
+import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
 import { masqueradeChain, networkRules, sharedRules, TABLE } from "./ruleset.ts";
 
@@ -29,7 +29,7 @@ const DEFAULT_MTU = 1500;
  */
 export function ensureNetwork(
   node: NodeNetwork,
-  conf: NetworkConf,
+  conf: BuiltinConf,
   store: AttachmentStore,
   known: ReadyNetwork | undefined,
 ): ReadyNetwork {
@@ -51,7 +51,7 @@ export function ensureNetwork(
   return { fingerprint, bridge: made, mtu };
 }
 
-const fingerprintOf = ({ bridge, mtu, ipMasq, ranges }: NetworkConf) =>
+const fingerprintOf = ({ bridge, mtu, ipMasq, ranges }: BuiltinConf) =>
   JSON.stringify([
     bridge,
     mtu,
@@ -67,13 +67,13 @@ function defaultMtu(node: NodeNetwork): number {
 }
 
 /** Replaces the rules as a whole; entries of host ports that exist stay. */
-function ensureRules(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore): void {
+function ensureRules(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): void {
   change(node.netfilter, [...sharedRules(), ...networkRules(conf)]);
   const entries = store.list().flatMap((attachment) => hostPortsOf(conf.name, attachment));
   addEntries(node.netfilter, TABLE, entries);
 }
 
-function ensureBridge(node: NodeNetwork, conf: NetworkConf, mtu: number, present: Link | undefined): Link {
+function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present: Link | undefined): Link {
   if (present === undefined) {
     const gateway = conf.ranges[0]?.[0]?.gateway ?? new Uint8Array(4);
     // Another process may create it at the same time.
@@ -92,7 +92,7 @@ function ensureBridge(node: NodeNetwork, conf: NetworkConf, mtu: number, present
 const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Array(14)), bits: 10 };
 
 /** Gives the bridge the gateways as its only addresses. Throws `CniError` if it has others and ports, whose pods would lose their gateway. */
-function ensureGateways(node: NodeNetwork, conf: NetworkConf, bridge: Link): void {
+function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): void {
   const wanted = gatewaysOf(conf);
   const present = listAddresses(node.route, bridge).filter(({ bytes }) => !isInNetwork(bytes, LINK_LOCAL));
   const isSame = (a: IpPrefix) => (b: IpPrefix) => formatPrefix(a) === formatPrefix(b);
@@ -108,7 +108,7 @@ function ensureGateways(node: NodeNetwork, conf: NetworkConf, bridge: Link): voi
 }
 
 /** The addresses of the bridge. */
-const gatewaysOf = ({ ranges }: NetworkConf): readonly IpPrefix[] => {
+const gatewaysOf = ({ ranges }: BuiltinConf): readonly IpPrefix[] => {
   const all = ranges.flat().map(({ gateway, subnet }) => ({ bytes: gateway, bits: subnet.bits }));
   return all.filter((each, index) => all.findIndex((other) => formatPrefix(other) === formatPrefix(each)) === index);
 };

@@ -18,7 +18,7 @@ import { detach } from "./detach.ts";
 import { codes, toCniError } from "./errors.ts";
 import { openHostPorts } from "./host-ports.ts";
 import { ensureNetwork, type ReadyNetwork } from "./network.ts";
-import { type NetworkConf, readNetworkConf, readNetworkName, readValidAttachments } from "./network-conf.ts";
+import { type BuiltinConf, readNetworkConf, readNetworkName, readValidAttachments } from "./network-conf.ts";
 import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
 import { masqueradeChain, TABLE } from "./ruleset.ts";
 
@@ -78,7 +78,7 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
 
 async function perform(
   node: NodeNetwork,
-  conf: NetworkConf,
+  conf: BuiltinConf,
   store: AttachmentStore,
   known: Known,
   verb: Exclude<CniVerb, "DEL">,
@@ -140,7 +140,7 @@ function problemOf(node: NodeNetwork, namespace: NetworkNamespace): string | und
   return node.isOwn(namespace) ? "the network namespace of the node; a pod's own one is expected" : undefined;
 }
 
-async function add(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore, known: Known, call: PluginCall) {
+async function add(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore, known: Known, call: PluginCall) {
   if (call.conf["prevResult"] !== undefined)
     throw new CniError(cniCodes.invalidNetworkConf, `the plugin ${BUILTIN_TYPE} must be the first of its list`);
   const id = idOf(call);
@@ -171,7 +171,7 @@ async function add(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore,
 /** Removes what a failed ADD has made. Returns the error, which says so if that fails too. */
 async function undo(
   node: NodeNetwork,
-  conf: NetworkConf,
+  conf: BuiltinConf,
   store: AttachmentStore,
   id: AttachmentId,
   error: CniError,
@@ -185,7 +185,7 @@ async function undo(
   }
 }
 
-function check(node: NodeNetwork, conf: NetworkConf, store: AttachmentStore, call: PluginCall): void {
+function check(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore, call: PluginCall): void {
   const id = idOf(call);
   const attachment = store.find(id);
   if (attachment === undefined)
@@ -219,7 +219,7 @@ function addressesOfResult(result: unknown): readonly unknown[] | undefined {
 }
 
 /** Throws `CniError` with code 50 if ADD cannot succeed: without nftables, or with a link of another kind in the bridge's place. */
-function status(node: NodeNetwork, conf: NetworkConf): void {
+function status(node: NodeNetwork, conf: BuiltinConf): void {
   try {
     hasChain(node.netfilter, TABLE, masqueradeChain(conf.name));
   } catch (error) {

@@ -32,7 +32,7 @@ import {
 } from "../../host/netlink/nft-expressions.ts";
 import { flushChain, type MapEntry, newChain, newMap, newRule, newTable } from "../../host/netlink/nftables.ts";
 import type { NetlinkRequest } from "../../host/netlink/socket.ts";
-import type { HostPort, NetworkConf } from "./network-conf.ts";
+import type { BuiltinConf, HostPort } from "./network-conf.ts";
 
 export const TABLE = "berth";
 /** The priorities of nftables by their names there: raw, dstnat, srcnat. */
@@ -121,7 +121,7 @@ export const masqueradeChain = (network: string): string => `masquerade-${networ
  * The rules of one network. Connections that leave it get the node's address, with `ipMasq`; those over a host port that
  * come from a pod of the network or from 127.0.0.1 do so always, as the answer would not come back to the node otherwise.
  */
-export function networkRules({ name, bridge, ipMasq, ranges }: NetworkConf): readonly NetlinkRequest[] {
+export function networkRules({ name, bridge, ipMasq, ranges }: BuiltinConf): readonly NetlinkRequest[] {
   const chain = masqueradeChain(name);
   const rule = (expressions: readonly NftExpression[]) => newRule(TABLE, chain, [...expressions, masquerade]);
   const toBridge = [loadMeta("oifname", 0), equals(0, interfaceName(bridge))];

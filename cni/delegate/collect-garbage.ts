@@ -56,7 +56,7 @@ export async function collectGarbage(
     if (state === "young") youngestAt = Math.max(youngestAt ?? 0, facts.addedAt ?? 0);
     return state;
   };
-  const goOn = async (work: () => Promise<void>) => {
+  const collectFailure = async (work: () => Promise<void>) => {
     await work().catch((error: unknown) => {
       if (!(error instanceof CniError)) throw error;
       failures.push(error);
@@ -71,14 +71,14 @@ export async function collectGarbage(
   for (const entry of before.filter(isOurs)) {
     const secondaries = secondaryNetworksOf(entry);
     if (secondaries.length === 0 || (await stateOf(entry)) !== "stale") continue;
-    await goOn(async () => {
+    await collectFailure(async () => {
       await deleteSecondaryNetworks({ cni }, entry, entry, signal);
       const { containerId } = entry;
       deleted.push(...secondaries.map(({ conf, ifName }) => ({ network: conf.name, containerId, ifName })));
     });
   }
   if (chain !== undefined)
-    await goOn(async () => {
+    await collectFailure(async () => {
       const chooseValid: ChooseValid = async (cached) => {
         const states = await Promise.all(cached.map(stateOf));
         return cached.filter((_, index) => states[index] !== "stale");
@@ -90,7 +90,7 @@ export async function collectGarbage(
     const beside = entries.filter((one) => one.network !== DELEGATE_NETWORK && isSameInterface(one, entry));
     // What GC of the chain has left it has to delete the next time.
     if (beside.some(({ network }) => network === chain?.name) || (await stateOf(entry)) !== "stale") continue;
-    await goOn(async () => {
+    await collectFailure(async () => {
       for (const one of beside) await cni.del(one.network, one, undefined, signal);
       deleted.push(...beside);
       await cache.remove(entry);

@@ -46,7 +46,7 @@ export function createSetDefaultRoute(netlink: Netlink): SetDefaultRoute {
 }
 
 /** One attachment of a pod, whose result may change when another one gets the default route. */
-export interface Attached {
+export interface PodAttachment {
   /** As the status names it. */
   readonly name: string;
   readonly conf: NetworkConf;
@@ -68,8 +68,8 @@ export interface MoveDefaultRouteDeps {
 export async function moveDefaultRoute(
   { setDefaultRoute, cache }: MoveDefaultRouteDeps,
   { netns, containerId }: Attachment,
-  attached: readonly Attached[],
-): Promise<readonly Attached[]> {
+  attached: readonly PodAttachment[],
+): Promise<readonly PodAttachment[]> {
   const owner = attached.find(({ defaultRoute }) => defaultRoute !== undefined);
   if (owner === undefined) return attached;
   const gateways = gatewaysOf(owner);
@@ -82,7 +82,7 @@ export async function moveDefaultRoute(
   return moved;
 }
 
-function gatewaysOf({ name, result, defaultRoute = [] }: Attached): readonly string[] {
+function gatewaysOf({ name, result, defaultRoute = [] }: PodAttachment): readonly string[] {
   if (defaultRoute.length > 0) return defaultRoute;
   const own = result.ips.flatMap(({ gateway }) => gateway ?? []);
   const gateways = own.filter((text, index) => own.findIndex((other) => isIP(other) === isIP(text)) === index);
@@ -91,7 +91,7 @@ function gatewaysOf({ name, result, defaultRoute = [] }: Attached): readonly str
   throw new CniError(cniCodes.invalidNetworkConf, message);
 }
 
-function withDefaultRoute({ result }: Attached, gateways: readonly string[]): CniResult {
+function withDefaultRoute({ result }: PodAttachment, gateways: readonly string[]): CniResult {
   const others = result.routes.filter(({ dst }) => !dst.endsWith("/0"));
   const own = gateways.map((gw) => ({ dst: isIP(gw) === 4 ? "0.0.0.0/0" : "::/0", gw }));
   return { ...result, routes: [...others, ...own] };

@@ -11,14 +11,14 @@ import type { NetworkConf } from "../conf.ts";
 import { CniError } from "../error.ts";
 import type { Cni } from "../network.ts";
 import type { CniResult } from "../result.ts";
-import { type Attached, type MoveDefaultRouteDeps, moveDefaultRoute } from "./default-route.ts";
+import { type MoveDefaultRouteDeps, moveDefaultRoute, type PodAttachment } from "./default-route.ts";
 import { loadDefinition, type NetworkDefinition } from "./network-definition.ts";
 import { type NetworkSelection, parseNetworksAnnotation } from "./network-selection.ts";
 import { formatNetworkStatus, networkStatusOf } from "./network-status.ts";
 import {
-  attachmentOf,
   defaultCapabilityArgs,
   type SecondaryNetwork,
+  secondaryAttachment,
   secondaryNetworksOf,
   toSecondaryNetwork,
 } from "./secondary-network.ts";
@@ -68,9 +68,9 @@ export async function addPodNetworks(
   if (secondaries.length === 0) return result;
   const made: SecondaryNetwork[] = [];
   try {
-    const attached: Attached[] = [{ name: conf.name, conf, ifName: own.ifName, result, defaultRoute: undefined }];
+    const attached: PodAttachment[] = [{ name: conf.name, conf, ifName: own.ifName, result, defaultRoute: undefined }];
     for (const { name, network, defaultRoute } of selections) {
-      const adding = cni.add(network.conf, attachmentOf(attachment, network), signal, undoSignal);
+      const adding = cni.add(network.conf, secondaryAttachment(attachment, network), signal, undoSignal);
       const added = await adding.catch(toFailureOf(name));
       made.push(network);
       attached.push({ name, ...network, result: added.result, defaultRoute });
@@ -108,7 +108,7 @@ export async function checkSecondaryNetworks(
   signal: AbortSignal,
 ): Promise<void> {
   for (const network of secondaryNetworksOf(entry))
-    await cni.check(network.conf, attachmentOf(attachment, network), signal);
+    await cni.check(network.conf, secondaryAttachment(attachment, network), signal);
 }
 
 /** Multus in its two forms: plugins that attach the selected networks themselves. */
@@ -116,7 +116,7 @@ const ANNOTATION_READERS: ReadonlySet<string> = new Set(["multus", "multus-shim"
 
 const readsAnnotation = ({ plugins }: NetworkConf) => plugins.some(({ type }) => ANNOTATION_READERS.has(type));
 
-interface Selected {
+interface SelectedNetwork {
   /** `namespace/name` of the definition. */
   readonly name: string;
   readonly network: SecondaryNetwork;
@@ -127,9 +127,9 @@ async function readSelections(
   { files, confDir, definitions }: PodNetworksDeps,
   attachment: Attachment,
   signal: AbortSignal,
-): Promise<readonly Selected[]> {
+): Promise<readonly SelectedNetwork[]> {
   const { namespace } = podOf(attachment);
-  const selected: Selected[] = [];
+  const selected: SelectedNetwork[] = [];
   for (const selection of parseNetworksAnnotation(annotationOf(attachment), { namespace, ifName: attachment.ifName })) {
     const definition = await definitions.read(selection, signal);
     const conf = await loadDefinition(files, confDir, definition, selection.cniArgs);
@@ -176,7 +176,7 @@ async function deleteEach(
   const failures: CniError[] = [];
   for (const network of networks.toReversed())
     try {
-      await cni.del(network.conf.name, attachmentOf(attachment, network), network.conf, signal);
+      await cni.del(network.conf.name, secondaryAttachment(attachment, network), network.conf, signal);
     } catch (error) {
       if (!(error instanceof CniError)) throw error;
       failures.push(error);

@@ -43,7 +43,7 @@ export function toSecondaryNetwork(
 }
 
 /** The attachment of a secondary network in the sandbox of the default one. */
-export function attachmentOf({ containerId, netns, args }: Attachment, secondary: SecondaryNetwork): Attachment {
+export function secondaryAttachment({ containerId, netns, args }: Attachment, secondary: SecondaryNetwork): Attachment {
   const { ifName, capabilityArgs } = secondary;
   return { containerId, netns, ifName, args, capabilityArgs };
 }

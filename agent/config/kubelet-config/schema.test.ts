@@ -75,7 +75,7 @@ test("the feature gate table equals the kubelet's", async () => {
   expect(lines.join("")).toBe(await Bun.file(join(golden, "kubelet-feature-gates.txt")).text());
 });
 
-test("the flag table equals the kubelet's, plus the six of Berth", async () => {
+test("the flag table equals the kubelet's, plus the seven of Berth", async () => {
   const own = [
     "in-cluster",
     "early-probes",

@@ -6,7 +6,7 @@ const ready = { type: "RuntimeReady", status: true, reason: "", message: "" };
 const statusWith = (network: object) =>
   StatusResponse.fromPartial({ status: { conditions: [ready, { ...ready, type: "NetworkReady", ...network }] } });
 
-test("a problem of the network makes NetworkReady false, unless the runtime says why it is", () => {
+test("a problem of the network makes NetworkReady false, and the runtime's own message stays", () => {
   const reason = "NetworkPluginNotReady";
   const problem = statusWith({ status: false, reason, message: "Network plugin returns error: no list" });
   const own = statusWith({ status: false, reason, message: "cni plugin not initialized" });

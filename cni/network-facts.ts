@@ -1,7 +1,7 @@
 import { type Files, FilesError } from "../host/fs/files.ts";
 import { isObject } from "../proto/is-object.ts";
 import { joinWithAnd } from "../proto/join-with-and.ts";
-import { DEFAULT_BRIDGE } from "./builtin/network-conf.ts";
+import { BUILTIN_TYPE, DEFAULT_BRIDGE } from "./builtin/network-conf.ts";
 import { binariesOf, type PluginConf } from "./conf.ts";
 import { readConfDir } from "./conf-dir.ts";
 
@@ -67,7 +67,7 @@ const BRIDGE_PLUGIN_DEFAULT = "cni0";
 
 /** Undefined for plugins that use no bridge, or one that this function does not know. */
 function bridgeOf({ type, fields }: PluginConf): PodBridge | undefined {
-  if (type === "berth") return toBridge(fields, DEFAULT_BRIDGE);
+  if (type === BUILTIN_TYPE) return toBridge(fields, DEFAULT_BRIDGE);
   if (type === "bridge") return toBridge(fields, BRIDGE_PLUGIN_DEFAULT);
   const delegate = isObject(fields["delegate"]) ? fields["delegate"] : {};
   const isBridge = type === "flannel" && (delegate["type"] ?? "bridge") === "bridge";

@@ -1,5 +1,5 @@
 import { dirname, join } from "node:path/posix";
-import { BUILTIN_TYPE } from "../../cni/builtin/plugin.ts";
+import { BUILTIN_TYPE } from "../../cni/builtin/network-conf.ts";
 import type { CacheEntry } from "../../cni/cache-entry.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import {

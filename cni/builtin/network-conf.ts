@@ -41,6 +41,9 @@ export interface BuiltinConf {
   readonly bandwidth: Bandwidth;
 }
 
+/** The `type` by which a configuration list names this plugin. */
+export const BUILTIN_TYPE = "berth";
+
 /** The bridge of a configuration that names none. */
 export const DEFAULT_BRIDGE = "berth0";
 const MIN_MTU = 68;

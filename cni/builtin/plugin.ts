@@ -18,12 +18,15 @@ import { detach } from "./detach.ts";
 import { codes, toCniError } from "./errors.ts";
 import { openHostPorts } from "./host-ports.ts";
 import { ensureNetwork, type ReadyNetwork } from "./network.ts";
-import { type BuiltinConf, readNetworkConf, readNetworkName, readValidAttachments } from "./network-conf.ts";
+import {
+  BUILTIN_TYPE,
+  type BuiltinConf,
+  readNetworkConf,
+  readNetworkName,
+  readValidAttachments,
+} from "./network-conf.ts";
 import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
 import { masqueradeChain, TABLE } from "./ruleset.ts";
-
-/** The `type` by which a configuration list names this plugin. */
-export const BUILTIN_TYPE = "berth";
 
 export interface BuiltinNetworkOptions {
   readonly netlink: Netlink;

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path/posix";
 import type { Files } from "../../host/fs/files.ts";
-import { BUILTIN_TYPE } from "../builtin/plugin.ts";
+import { BUILTIN_TYPE } from "../builtin/network-conf.ts";
 import type { DelegateConf } from "./delegate-conf.ts";
 
 /** The addresses of pods on a node that has no pod CIDR, since it belongs to no cluster. */

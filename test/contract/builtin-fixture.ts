@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type AttachmentStore, createAttachmentStore } from "../../cni/builtin/attachment-store.ts";
-import { BUILTIN_TYPE, createBuiltinNetwork } from "../../cni/builtin/plugin.ts";
+import { BUILTIN_TYPE } from "../../cni/builtin/network-conf.ts";
+import { createBuiltinNetwork } from "../../cni/builtin/plugin.ts";
 import type { CniError } from "../../cni/error.ts";
 import type { CniVerb } from "../../cni/plugin-call.ts";
 import { parsePrefix } from "../../host/ip-address.ts";

@@ -1,4 +1,5 @@
 import type { AttachmentKey, CacheEntry } from "./cache-entry.ts";
+import { cachedConfIfUsable, undefinedForCniError } from "./cached-conf.ts";
 import {
   type AddSignals,
   type Attachment,
@@ -7,7 +8,7 @@ import {
   deleteAllOfChain,
   deleteFromChain,
 } from "./chain.ts";
-import { type NetworkConf, parseNetworkConf } from "./conf.ts";
+import type { NetworkConf } from "./conf.ts";
 import { CniError, cniCodes } from "./error.ts";
 import type { CallPlugin } from "./plugin-calls.ts";
 import { type CniResult, formatResult, parseResult } from "./result.ts";
@@ -103,21 +104,12 @@ function earlierResult(cached: CacheEntry, { netns, containerId, ifName }: Attac
 }
 
 /** The configuration of ADD; undefined if another program has written one that this code does not accept. */
-function cachedConf({ config, network }: CacheEntry): NetworkConf | undefined {
-  const conf = undefinedForCniError(() => parseNetworkConf(config, "the cached configuration"));
-  return conf?.name === network && conf.plugins.length > 0 ? conf : undefined;
+function cachedConf(entry: CacheEntry): NetworkConf | undefined {
+  const conf = cachedConfIfUsable(entry);
+  return conf?.name === entry.network && conf.plugins.length > 0 ? conf : undefined;
 }
 
 /** The result of ADD. Plugins get none before 0.4.0, nor one that cannot be read: DEL works without it. */
 function previousResult({ result }: CacheEntry, { cniVersion }: NetworkConf): CniResult | undefined {
   return isAtLeast(cniVersion, "0.4.0") ? undefinedForCniError(() => parseResult(result, cniVersion)) : undefined;
-}
-
-function undefinedForCniError<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof CniError)) throw error;
-    return undefined;
-  }
 }

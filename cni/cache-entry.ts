@@ -99,6 +99,7 @@ function parse(text: string): Fields | string {
 
 const isEarlyResult = (fields: Fields) => ["cniVersion", "ips", "ip4", "ip6"].some((name) => name in fields);
 
-function isPair(value: unknown): value is [string, string] {
+/** Whether a value of JSON is one of the arguments in CNI_ARGS: its key and its value. */
+export function isPair(value: unknown): value is [string, string] {
   return Array.isArray(value) && value.length === 2 && value.every((text) => typeof text === "string");
 }

@@ -1,8 +1,8 @@
 import { messageOf } from "../host/error-message.ts";
 import { isObject } from "../proto/is-object.ts";
-import { truncateText } from "../proto/truncate-text.ts";
 import { CniError, cniCodes } from "./error.ts";
 import { isNetworkName, isPluginType, networkNameRule } from "./names.ts";
+import { shownValue } from "./shown-value.ts";
 import { type CniVersion, cniVersions, selectVersion } from "./version.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -54,7 +54,7 @@ export function parseNetworkConf(text: string, where: string): NetworkConf {
     );
   const { name } = fields;
   if (typeof name !== "string" || !isNetworkName(name))
-    throw invalid(`${field("name")}: found ${shown(name)}, must be a text of ${networkNameRule}`);
+    throw invalid(`${field("name")}: found ${shownValue(name)}, must be a text of ${networkNameRule}`);
   const loadOnlyInlinedPlugins = parseBoolean(fields, "loadOnlyInlinedPlugins", where);
   if (loadOnlyInlinedPlugins && !("plugins" in fields))
     throw invalid(`${field("loadOnlyInlinedPlugins")}: found true, must be false in a list without plugins`);
@@ -103,10 +103,11 @@ function parsePlugins(fields: Fields, where: string): readonly PluginConf[] {
   if (!("plugins" in fields)) return [];
   const { plugins } = fields;
   if (!Array.isArray(plugins) || plugins.length === 0)
-    throw invalid(`${where}: plugins: found ${shown(plugins)}, must be a list of at least one plugin`);
+    throw invalid(`${where}: plugins: found ${shownValue(plugins)}, must be a list of at least one plugin`);
   return plugins.map((plugin: unknown, index) => {
     const path = `plugins[${index}]`;
-    if (!isObject(plugin)) throw invalid(`${where}: ${path}: found ${shown(plugin)}, must be an object with a type`);
+    if (!isObject(plugin))
+      throw invalid(`${where}: ${path}: found ${shownValue(plugin)}, must be an object with a type`);
     return toPluginConf(plugin, where, `${path}.`);
   });
 }
@@ -115,10 +116,10 @@ function toPluginConf(fields: Fields, where: string, path: string): PluginConf {
   const { type, ipam } = fields;
   const typeRule = "must be the name of a plugin's binary";
   if (typeof type !== "string" || !isPluginType(type))
-    throw invalid(`${where}: ${path}type: found ${shown(type)}, ${typeRule}`);
+    throw invalid(`${where}: ${path}type: found ${shownValue(type)}, ${typeRule}`);
   const ipamType = isObject(ipam) ? ipam["type"] : undefined;
   if (ipamType !== undefined && ipamType !== "" && (typeof ipamType !== "string" || !isPluginType(ipamType)))
-    throw invalid(`${where}: ${path}ipam.type: found ${shown(ipamType)}, ${typeRule}`);
+    throw invalid(`${where}: ${path}ipam.type: found ${shownValue(ipamType)}, ${typeRule}`);
   return {
     type,
     capabilities: parseCapabilities(fields, where, path),
@@ -131,16 +132,16 @@ function parseCapabilities(fields: Fields, where: string, path: string): readonl
   const capabilities = fields["capabilities"] ?? {};
   const rule = 'must be an object of booleans, such as {"portMappings": true}';
   if (!isObject(capabilities) || !Object.values(capabilities).every((value) => typeof value === "boolean"))
-    throw invalid(`${where}: ${path}capabilities: found ${shown(capabilities)}, ${rule}`);
+    throw invalid(`${where}: ${path}capabilities: found ${shownValue(capabilities)}, ${rule}`);
   return Object.keys(capabilities).filter((name) => capabilities[name] === true);
 }
 
 function parseVersion(fields: Fields, where: string): CniVersion {
   const { cniVersion = "", cniVersions: others = [] } = fields;
   if (typeof cniVersion !== "string")
-    throw invalid(`${where}: cniVersion: found ${shown(cniVersion)}, must be a text such as "1.0.0"`);
+    throw invalid(`${where}: cniVersion: found ${shownValue(cniVersion)}, must be a text such as "1.0.0"`);
   if (!Array.isArray(others) || !others.every((version) => typeof version === "string"))
-    throw invalid(`${where}: cniVersions: found ${shown(others)}, must be a list of texts such as "1.0.0"`);
+    throw invalid(`${where}: cniVersions: found ${shownValue(others)}, must be a list of texts such as "1.0.0"`);
   const named = [cniVersion, ...others];
   const version = selectVersion(named);
   if (version !== undefined) return version;
@@ -157,7 +158,7 @@ function parseBoolean(fields: Fields, name: string, where: string): boolean {
   const text = String(value).toLowerCase();
   if ((typeof value === "boolean" || typeof value === "string") && (text === "true" || text === "false"))
     return text === "true";
-  throw invalid(`${where}: ${name}: found ${shown(value)}, must be true or false`);
+  throw invalid(`${where}: ${name}: found ${shownValue(value)}, must be true or false`);
 }
 
 function parseObject(text: string, where: string): Fields {
@@ -169,9 +170,7 @@ function parseObject(text: string, where: string): Fields {
     throw new CniError(cniCodes.decodingFailure, `${where} is not JSON: ${reason}`, { cause });
   }
   if (isObject(value)) return value;
-  throw new CniError(cniCodes.decodingFailure, `${where}: found ${shown(value)}, must be a JSON object`);
+  throw new CniError(cniCodes.decodingFailure, `${where}: found ${shownValue(value)}, must be a JSON object`);
 }
 
-const MAX_SHOWN = 80;
-const shown = (value: unknown) => (value === undefined ? "nothing" : truncateText(JSON.stringify(value), MAX_SHOWN));
 const invalid = (message: string) => new CniError(cniCodes.invalidNetworkConf, message);

@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path/posix";
 import { BUILTIN_TYPE } from "../../cni/builtin/network-conf.ts";
 import type { CacheEntry } from "../../cni/cache-entry.ts";
+import { cachedConfIfUsable } from "../../cni/cached-conf.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import {
   containsDelegate,
@@ -9,7 +10,7 @@ import {
   delegateOf,
   formatDelegateList,
 } from "../../cni/delegate/delegate-conf.ts";
-import { confOfEntry, isOfDelegate } from "../../cni/delegate/delegate-entry.ts";
+import { isOfDelegate } from "../../cni/delegate/delegate-entry.ts";
 import { CniError, cniCodes } from "../../cni/error.ts";
 import type { ResultCache } from "../../cni/result-cache.ts";
 import type { Files } from "../../host/fs/files.ts";
@@ -123,9 +124,8 @@ async function networkWithDelegate(files: InstallationDeps["files"], folder: str
   return found.flatMap((entry) => ("conf" in entry && containsDelegate(entry.conf) ? [entry] : []))[0];
 }
 
-function isOfBuiltin({ config }: CacheEntry): boolean {
-  const conf = confOfEntry(config);
-  return conf?.plugins.some(({ type }) => type === BUILTIN_TYPE) === true;
+function isOfBuiltin(entry: CacheEntry): boolean {
+  return cachedConfIfUsable(entry)?.plugins.some(({ type }) => type === BUILTIN_TYPE) === true;
 }
 
 /** `shop/web`, or the id of a container that is no pod's. */

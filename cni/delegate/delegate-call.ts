@@ -1,5 +1,6 @@
 import { messageOf } from "../../host/error-message.ts";
 import { isObject } from "../../proto/is-object.ts";
+import { isPair } from "../cache-entry.ts";
 import type { Attachment } from "../chain.ts";
 import { CniError, cniCodes } from "../error.ts";
 import { checkParameters } from "../names.ts";
@@ -95,10 +96,6 @@ function parseObject(text: string): Fields {
     throw new CniError(cniCodes.decodingFailure, `the request is not JSON: ${messageOf(cause)}`, { cause });
   }
   throw new CniError(cniCodes.decodingFailure, "the request is no JSON object");
-}
-
-function isPair(value: unknown): value is [string, string] {
-  return Array.isArray(value) && value.length === 2 && value.every((text) => typeof text === "string");
 }
 
 const invalid = (message: string) => new CniError(cniCodes.invalidEnvironment, message);

@@ -1,7 +1,7 @@
 import { podAnnotationsCapability } from "../../proto/kubernetes/well-known-names.ts";
-import { truncateText } from "../../proto/truncate-text.ts";
 import type { NetworkConf } from "../conf.ts";
 import { CniError, cniCodes } from "../error.ts";
+import { shownValue } from "../shown-value.ts";
 import type { CniVersion } from "../version.ts";
 
 /** The `type` of the delegate: the plugin that hands the runtime's calls over to the agent. Its binary has this name. */
@@ -74,10 +74,7 @@ export function containsDelegate({ plugins }: Pick<NetworkConf, "plugins">): boo
 
 const isAbsolute = (value: unknown): value is string => typeof value === "string" && value.startsWith("/");
 
-const MAX_SHOWN = 80;
-
 function invalid(where: string, name: string, value: unknown, must: string): CniError {
-  const found = value === undefined ? "nothing" : truncateText(JSON.stringify(value), MAX_SHOWN);
-  const message = `${where}: ${name}: found ${found}, must be ${must}; berth cni install writes the list`;
+  const message = `${where}: ${name}: found ${shownValue(value)}, must be ${must}; berth cni install writes the list`;
   return new CniError(cniCodes.invalidNetworkConf, message);
 }

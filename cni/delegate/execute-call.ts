@@ -1,8 +1,9 @@
 import type { Files } from "../../host/fs/files.ts";
 import type { AttachmentLocks } from "../attachment-locks.ts";
 import type { CacheEntry } from "../cache-entry.ts";
+import { parseCachedConf } from "../cached-conf.ts";
 import type { AddSignals, Attachment } from "../chain.ts";
-import { type NetworkConf, parseNetworkConf } from "../conf.ts";
+import type { NetworkConf } from "../conf.ts";
 import { loadNetwork } from "../conf-dir.ts";
 import { CniError, cniCodes } from "../error.ts";
 import type { Cni } from "../network.ts";
@@ -69,7 +70,7 @@ async function executeVerb(
       const entry = await findEntry(deps, undefined, attachment);
       if (entry === undefined)
         throw new CniError(cniCodes.unknownContainer, `the cache has no result of ADD for ${attachment.containerId}`);
-      await cni.check(parseNetworkConf(entry.config, "the cached configuration"), attachment, signal);
+      await cni.check(parseCachedConf(entry), attachment, signal);
       await checkSecondaryNetworks(deps, entry, attachment, signal);
       return undefined;
     }

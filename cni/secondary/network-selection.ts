@@ -3,9 +3,9 @@ import { messageOf } from "../../host/error-message.ts";
 import { parseIp } from "../../host/ip-address.ts";
 import { isObject } from "../../proto/is-object.ts";
 import { networksAnnotation } from "../../proto/kubernetes/well-known-names.ts";
-import { truncateText } from "../../proto/truncate-text.ts";
 import { CniError, cniCodes } from "../error.ts";
 import { ifNameProblem } from "../names.ts";
+import { shownValue } from "../shown-value.ts";
 import { type Fields, parseBandwidth, parsePortMappings } from "./selection-values.ts";
 
 /** A network that a pod selects by its annotation, and what it wants of it. Standard, section 4.1.2.1. */
@@ -52,7 +52,7 @@ export function parseNetworksAnnotation(text: string, pod: SelectingPod): readon
     const earlier = [pod, ...selections.slice(0, index)].findIndex((other) => other.ifName === ifName);
     if (earlier === -1) continue;
     const owner = earlier === 0 ? "the default network" : `[${earlier - 1}]`;
-    throw invalid(`[${index}].interface: found ${shown(ifName)}, must be another interface than that of ${owner}`);
+    throw invalid(`[${index}].interface: found ${shownValue(ifName)}, must be another interface than that of ${owner}`);
   }
   const routed = selections.flatMap(({ defaultRoute }, index) => (defaultRoute === undefined ? [] : [index]));
   if (routed.length > 1)
@@ -65,32 +65,33 @@ function parseJson(text: string): readonly unknown[] {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw invalid(`found ${shown(text)}, must be JSON, or names separated by commas: ${messageOf(cause)}`);
+    throw invalid(`found ${shownValue(text)}, must be JSON, or names separated by commas: ${messageOf(cause)}`);
   }
-  if (!Array.isArray(value)) throw invalid(`found ${shown(value)}, must be a list`);
+  if (!Array.isArray(value)) throw invalid(`found ${shownValue(value)}, must be a list`);
   return value;
 }
 
 /** `[namespace/]name[@interface]` as the element of the other form. */
 function parseReference(text: string, index: number): Fields {
   const match = /^(?:([^/@]+)\/)?([^/@]+)(?:@([^@]+))?$/.exec(text.trim());
-  if (match === null) throw invalid(`[${index}]: found ${shown(text.trim())}, must be [namespace/]name[@interface]`);
+  if (match === null)
+    throw invalid(`[${index}]: found ${shownValue(text.trim())}, must be [namespace/]name[@interface]`);
   const [, namespace, name, ifName] = match;
   return { name, ...(namespace !== undefined && { namespace }), ...(ifName !== undefined && { interface: ifName }) };
 }
 
 function toSelection(fields: unknown, path: string, index: number, pod: SelectingPod): NetworkSelection {
-  if (!isObject(fields)) throw invalid(`${path}: found ${shown(fields)}, must be an object with a name`);
+  if (!isObject(fields)) throw invalid(`${path}: found ${shownValue(fields)}, must be an object with a name`);
   // A key that contains a period belongs to another program.
   const unknown = Object.keys(fields).find((key) => !KEYS.has(key) && !key.includes("."));
   if (unknown !== undefined)
-    throw invalid(`${path}: found the key ${shown(unknown)}, must be one of ${[...KEYS].join(", ")}`);
+    throw invalid(`${path}: found the key ${shownValue(unknown)}, must be one of ${[...KEYS].join(", ")}`);
   const namespace = fields["namespace"] ?? "";
   if (typeof namespace !== "string" || (namespace !== "" && !isDnsLabel(namespace)))
-    throw invalid(`${path}.namespace: found ${shown(namespace)}, must be the name of a namespace`);
+    throw invalid(`${path}.namespace: found ${shownValue(namespace)}, must be the name of a namespace`);
   const { name } = fields;
   if (typeof name !== "string" || !isObjectName(name))
-    throw invalid(`${path}.name: found ${shown(name)}, must be the name of a NetworkAttachmentDefinition`);
+    throw invalid(`${path}.name: found ${shownValue(name)}, must be the name of a NetworkAttachmentDefinition`);
   return {
     namespace: namespace === "" ? pod.namespace : namespace,
     name,
@@ -106,7 +107,7 @@ function parseIfName(value: unknown, path: string): string | undefined {
   const problem = typeof value === "string" ? ifNameProblem(value) : "must be the name of an interface";
   if (typeof value === "string" && problem === undefined && value !== "lo") return value;
   throw invalid(
-    `${path}.interface: found ${shown(value)}, ${problem ?? "must be another interface than the loopback"}`,
+    `${path}.interface: found ${shownValue(value)}, ${problem ?? "must be another interface than the loopback"}`,
   );
 }
 
@@ -116,7 +117,9 @@ function parseCapabilityArgs(fields: Fields, path: string): Fields {
   if (ips !== undefined && fields["ipam-claim-reference"] !== undefined)
     throw invalid(`${path}: found ips and ipam-claim-reference, must have at most one of both`);
   if (ips !== undefined && (!Array.isArray(ips) || ips.length === 0 || !ips.every(isAddress)))
-    throw invalid(`${path}.ips: found ${shown(ips)}, must be a list of at least one address, such as "10.2.2.42/24"`);
+    throw invalid(
+      `${path}.ips: found ${shownValue(ips)}, must be a list of at least one address, such as "10.2.2.42/24"`,
+    );
   return {
     ...(ips !== undefined && { ips }),
     ...(mac !== undefined && { mac: parseHardwareAddress(mac, `${path}.mac`, 6) }),
@@ -131,13 +134,15 @@ function parseCapabilityArgs(fields: Fields, path: string): Fields {
 function parseHardwareAddress(value: unknown, path: string, bytes: number): string {
   const pattern = new RegExp(`^[0-9a-f]{2}(:[0-9a-f]{2}){${bytes - 1}}$`, "i");
   if (typeof value === "string" && pattern.test(value)) return value;
-  throw invalid(`${path}: found ${shown(value)}, must be ${bytes} bytes such as ${Array(bytes).fill("02").join(":")}`);
+  throw invalid(
+    `${path}: found ${shownValue(value)}, must be ${bytes} bytes such as ${Array(bytes).fill("02").join(":")}`,
+  );
 }
 
 /** Several gateways of a family would need metrics, which the standard leaves open. */
 function parseDefaultRoute(value: unknown, path: string): readonly string[] | undefined {
   if (value === undefined) return undefined;
-  const at = `${path}.default-route: found ${shown(value)}`;
+  const at = `${path}.default-route: found ${shownValue(value)}`;
   if (!Array.isArray(value) || !value.every((gateway) => typeof gateway === "string" && parseIp(gateway) !== undefined))
     throw invalid(`${at}, must be a list of IP addresses`);
   const families = value.map((gateway: string) => isIP(gateway));
@@ -147,7 +152,7 @@ function parseDefaultRoute(value: unknown, path: string): readonly string[] | un
 
 function parseCniArgs(value: unknown, path: string): Fields | undefined {
   if (value === undefined || isObject(value)) return value;
-  throw invalid(`${path}.cni-args: found ${shown(value)}, must be an object`);
+  throw invalid(`${path}.cni-args: found ${shownValue(value)}, must be an object`);
 }
 
 /** An address, with or without the length of its prefix. */
@@ -162,6 +167,4 @@ const LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const isDnsLabel = (name: string) => name.length <= 63 && new RegExp(`^${LABEL}$`).test(name);
 const isObjectName = (name: string) => name.length <= 253 && new RegExp(`^${LABEL}(\\.${LABEL})*$`).test(name);
 
-const MAX_SHOWN = 80;
-const shown = (value: unknown) => (value === undefined ? "nothing" : truncateText(JSON.stringify(value), MAX_SHOWN));
 const invalid = (message: string) => new CniError(cniCodes.invalidNetworkConf, `${networksAnnotation}: ${message}`);

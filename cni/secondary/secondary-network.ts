@@ -1,8 +1,9 @@
 import { isObject } from "../../proto/is-object.ts";
 import { podAnnotationsCapability, secondaryNetworksKey } from "../../proto/kubernetes/well-known-names.ts";
 import type { CacheEntry } from "../cache-entry.ts";
+import { cachedConfIfUsable } from "../cached-conf.ts";
 import type { Attachment } from "../chain.ts";
-import { type NetworkConf, parseNetworkConf } from "../conf.ts";
+import type { NetworkConf } from "../conf.ts";
 import { CniError, cniCodes } from "../error.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 
@@ -80,10 +81,6 @@ function decodeSecondary(secondary: unknown): SecondaryNetwork | undefined {
   if (!isObject(secondary)) return undefined;
   const { config, ifName, capabilityArgs } = secondary;
   if (typeof config !== "string" || typeof ifName !== "string" || !isObject(capabilityArgs)) return undefined;
-  try {
-    return { conf: parseNetworkConf(config, "the cached configuration"), ifName, capabilityArgs };
-  } catch (error) {
-    if (!(error instanceof CniError)) throw error;
-    return undefined;
-  }
+  const conf = cachedConfIfUsable({ config });
+  return conf && { conf, ifName, capabilityArgs };
 }

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { isObject } from "../../proto/is-object.ts";
-import { truncateText } from "../../proto/truncate-text.ts";
 import type { CniError } from "../error.ts";
+import { shownValue } from "../shown-value.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -27,23 +27,23 @@ export function parsePortMappings(
 ): readonly PortMapping[] {
   if (!Array.isArray(value) || value.length === 0)
     throw invalid(
-      `${path}: found ${shown(value)}, must be a list of at least one object with hostPort and containerPort`,
+      `${path}: found ${shownValue(value)}, must be a list of at least one object with hostPort and containerPort`,
     );
   return value.map((fields: unknown, index) => {
     const at = `${path}[${index}]`;
     if (!isObject(fields))
-      throw invalid(`${at}: found ${shown(fields)}, must be an object with hostPort and containerPort`);
+      throw invalid(`${at}: found ${shownValue(fields)}, must be an object with hostPort and containerPort`);
     const portOf = (name: string): number => {
       const port = fields[name];
       if (typeof port === "number" && Number.isInteger(port) && port >= 1 && port <= 65535) return port;
-      throw invalid(`${at}.${name}: found ${shown(port)}, must be a port from 1 to 65535`);
+      throw invalid(`${at}.${name}: found ${shownValue(port)}, must be a port from 1 to 65535`);
     };
     const { protocol = "tcp", hostIP } = fields;
     const lower = typeof protocol === "string" ? protocol.toLowerCase() : "";
     if (!PROTOCOLS.includes(lower))
-      throw invalid(`${at}.protocol: found ${shown(protocol)}, must be one of ${PROTOCOLS.join(", ")}`);
+      throw invalid(`${at}.protocol: found ${shownValue(protocol)}, must be one of ${PROTOCOLS.join(", ")}`);
     if (hostIP !== undefined && (typeof hostIP !== "string" || isIP(hostIP) === 0))
-      throw invalid(`${at}.hostIP: found ${shown(hostIP)}, must be an IP address`);
+      throw invalid(`${at}.hostIP: found ${shownValue(hostIP)}, must be an IP address`);
     const ports = { hostPort: portOf("hostPort"), containerPort: portOf("containerPort"), protocol: lower };
     return { ...ports, ...(hostIP !== undefined && { hostIP }) };
   });
@@ -59,11 +59,11 @@ const BANDWIDTH_KEYS = ["ingressRate", "ingressBurst", "egressRate", "egressBurs
  */
 export function parseBandwidth(value: unknown, path: string, invalid: (message: string) => CniError): Fields {
   if (!isObject(value) || BANDWIDTH_KEYS.every((key) => value[key] === undefined))
-    throw invalid(`${path}: found ${shown(value)}, must be an object with ingressRate or egressRate`);
+    throw invalid(`${path}: found ${shownValue(value)}, must be an object with ingressRate or egressRate`);
   for (const key of BANDWIDTH_KEYS) {
     const bits = value[key];
     if (bits !== undefined && !(typeof bits === "number" && Number.isSafeInteger(bits) && bits > 0))
-      throw invalid(`${path}.${key}: found ${shown(bits)}, must be a whole number of bits above 0`);
+      throw invalid(`${path}.${key}: found ${shownValue(bits)}, must be a whole number of bits above 0`);
   }
   const limits = (["ingress", "egress"] as const).flatMap((direction) => {
     const [rate, burst] = [value[`${direction}Rate`], value[`${direction}Burst`]];
@@ -78,6 +78,3 @@ export function parseBandwidth(value: unknown, path: string, invalid: (message: 
   });
   return Object.fromEntries(limits);
 }
-
-const MAX_SHOWN = 80;
-const shown = (value: unknown) => (value === undefined ? "nothing" : truncateText(JSON.stringify(value), MAX_SHOWN));

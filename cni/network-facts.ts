@@ -30,7 +30,10 @@ export const usualCni = { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] }
 
 const EXECUTABLE = 0o111;
 
-/** Rejects with `FilesError` if the folder or the file cannot be read, such as without being root. */
+/**
+ * Reads the first network configuration of `confDir`, and which of its plugins are in none of `binDirs`. Rejects with `FilesError`
+ * if the folder or the file cannot be read, such as without being root.
+ */
 export async function readCniFacts(
   files: Pick<Files, "list" | "read" | "stat">,
   { confDir, binDirs }: { readonly confDir: string; readonly binDirs: readonly string[] },

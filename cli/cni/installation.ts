@@ -78,8 +78,8 @@ export async function installDelegate(
 }
 
 /**
- * Removes the delegate: first the list, then the link, and what the runtime has cached of it; `wasInstalled` says whether there
- * was one. Rejects with `CniError` code 4 while the built-in
+ * Removes the delegate: first the list, then the link, and what the runtime has cached of it; resolves with both paths, and whether
+ * there was one. Rejects with `FilesError`, and with `CniError` code 4 for other folders than those of the list, and while the built-in
  * network has attachments: a runtime has no binary that could remove them.
  */
 export async function uninstallDelegate(

@@ -26,7 +26,10 @@ interface FirewallPorts {
   readonly timeoutMs: number;
 }
 
-/** Rejects with `NetlinkError` (`EPERM` without being root), with `FilesError`, and with `ExecError` if a program fails. */
+/**
+ * Reads the chains of nftables and of x_tables that forwarded packets enter. Rejects with `NetlinkError` (`EPERM` without being
+ * root), with `FilesError`, and with `ExecError` if a program fails.
+ */
 export async function readFirewall(ports: FirewallPorts): Promise<FirewallFacts> {
   const families = ["iptables", "ip6tables"] as const;
   const legacy = await Promise.all(families.map((family) => readLegacy(ports, family)));

@@ -94,7 +94,7 @@ export async function loadChain(files: ExecuteCallDeps["files"], confDir: string
   throw new CniError(cniCodes.invalidNetworkConf, message);
 }
 
-/** As `loadChain`; undefined for a folder without a network, or with a broken file, which must not keep DEL from its end. */
+/** As `loadChain`; undefined for a folder without a network, or with a broken file: DEL works without either. */
 export async function chainIfUsable(
   files: ExecuteCallDeps["files"],
   confDir: string,

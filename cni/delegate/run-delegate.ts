@@ -24,8 +24,9 @@ export interface DelegateExit {
 }
 
 /**
- * One call of the delegate. The agent executes it; without an agent this process does, so that sandboxes can always be removed.
- * The locks of the executor let one of both run at a time.
+ * One call of the delegate, by the parameters in `env` and the configuration on standard input. The agent executes it; without an
+ * agent this process does, so that sandboxes can always be removed. The locks of the executor let one of both run at a time.
+ * Resolves with what to print: the result, or the error object of a failure. Specification, section 2.
  */
 export async function runDelegate(deps: DelegateDeps): Promise<DelegateExit> {
   try {

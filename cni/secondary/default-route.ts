@@ -63,7 +63,7 @@ export interface MoveDefaultRouteDeps {
 
 /**
  * Gives the default route to the attachment that asks for it, and takes it from all others; CHECK and DEL get results that say
- * so. Resolves with the attachments after it. Standard, section 4.1.2.1.9. Rejects with `CniError`, and with `FilesError` of the cache.
+ * so. Resolves with the attachments after it. NPWG standard, section 4.1.2.1.9. Rejects with `CniError`, and with `FilesError` of the cache.
  */
 export async function moveDefaultRoute(
   { setDefaultRoute, cache }: MoveDefaultRouteDeps,

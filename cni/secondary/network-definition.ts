@@ -14,7 +14,7 @@ export interface NetworkDefinition {
 
 /**
  * The network that a definition means: its own configuration, whose name defaults to the definition's; without one that of
- * the file whose network has the definition's name. `cniArgs` are merged into the `args` of each plugin. Standard, sections 3.4.1 and
+ * the file whose network has the definition's name. `cniArgs` are merged into the `args` of each plugin. NPWG standard, sections 3.4.1 and
  * 3.4.2.
  *
  * @throws CniError with code 7, or another one of `parseNetworkConf` and `loadNetwork`, for a network that cannot be used

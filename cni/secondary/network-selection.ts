@@ -8,7 +8,7 @@ import { ifNameProblem } from "../names.ts";
 import { shownValue } from "../shown-value.ts";
 import { type Fields, parseBandwidth, parsePortMappings } from "./selection-values.ts";
 
-/** A network that a pod selects by its annotation, and what it wants of it. Standard, section 4.1.2.1. */
+/** A network that a pod selects by its annotation, and what it wants of it. NPWG standard, section 4.1.2.1. */
 export interface NetworkSelection {
   /** The NetworkAttachmentDefinition. */
   readonly namespace: string;
@@ -39,8 +39,8 @@ const KEYS: ReadonlySet<string> = new Set([
 
 /**
  * Reads the annotation `k8s.v1.cni.cncf.io/networks`, in either form: `[namespace/]name[@interface]` separated by commas, or a
- * JSON list of objects. An empty one selects nothing. Kubernetes Network Custom Resource Definition De-facto Standard v1.3,
- * section 4.
+ * JSON list of objects. An empty one selects nothing. The standard of the Network Plumbing Working Group (NPWG) is the
+ * Kubernetes Network Custom Resource Definition De-facto Standard v1.3; here section 4.
  *
  * @throws CniError with code 7 that names the element, what was found and what it must be
  */

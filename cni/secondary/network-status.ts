@@ -1,7 +1,7 @@
 import { goJson } from "../../proto/go-json.ts";
 import type { CniResult, ResultDns } from "../result.ts";
 
-/** What the annotation `k8s.v1.cni.cncf.io/network-status` says of one interface of a pod. Standard, section 5.3. */
+/** What the annotation `k8s.v1.cni.cncf.io/network-status` says of one interface of a pod. NPWG standard, section 5.3. */
 export interface NetworkStatus {
   /** `namespace/name` of the definition; the name of the network itself for the default one. */
   readonly name: string;
@@ -18,7 +18,7 @@ export interface NetworkStatus {
 
 /**
  * The status of one attachment: that of the first interface of its result that is in the pod, with its addresses and those of
- * no interface. Standard, sections 5.1.1 and 5.3.
+ * no interface. NPWG standard, sections 5.1.1 and 5.3.
  */
 export function networkStatusOf(
   name: string,

@@ -22,7 +22,7 @@ const ARGS_OF_THE_POD = ["dns", "cgroupPath", podAnnotationsCapability];
 /**
  * A selected network with the arguments of its plugins: what the selection asks for, and what the runtime says of the pod.
  *
- * @throws CniError with code 7 if the selection asks for what no plugin of the network can do. Standard, sections 4.1.2.1.3 to 4.1.2.1.10
+ * @throws CniError with code 7 if the selection asks for what no plugin of the network can do. NPWG standard, sections 4.1.2.1.3 to 4.1.2.1.10
  */
 export function toSecondaryNetwork(
   { namespace, name, ifName, capabilityArgs }: NetworkSelection,

@@ -16,7 +16,7 @@ interface PortMapping {
 const PROTOCOLS = ["tcp", "udp", "sctp"];
 
 /**
- * Reads `portMappings` of a selected network. Without a protocol they are of TCP. Standard, section 4.1.2.1.7.
+ * Reads `portMappings` of a selected network. Without a protocol they are of TCP. NPWG standard, section 4.1.2.1.7.
  *
  * @throws what `invalid` makes of a text with the path of the element, what was found and what it must be
  */
@@ -55,7 +55,7 @@ const BANDWIDTH_KEYS = ["ingressRate", "ingressBurst", "egressRate", "egressBurs
 
 /**
  * Reads `bandwidth` of a selected network, in bits a second and bits: `ingressRate` and `ingressBurst`, `egressRate` and
- * `egressBurst`. Standard, section 4.1.2.1.8. Throws as above.
+ * `egressBurst`. NPWG standard, section 4.1.2.1.8. Throws as `parsePortMappings`.
  */
 export function parseBandwidth(value: unknown, path: string, invalid: (message: string) => CniError): Fields {
   if (!isObject(value) || BANDWIDTH_KEYS.every((key) => value[key] === undefined))

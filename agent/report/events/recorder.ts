@@ -35,7 +35,7 @@ export interface EventRecorderOptions {
 }
 
 /**
- * An event tells of a step of a pod's start, and the next step follows at once: sent in the same moment, the request would
+ * An event reports a step of a pod's start, and the next step follows at once: a request sent in the same moment would
  * delay it. After this time the runtime mostly has the next call.
  */
 const EVENT_DELAY_MS = 20;

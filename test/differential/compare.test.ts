@@ -4,6 +4,7 @@ import {
   compareRuns,
   type Finding,
   fieldsOf,
+  fieldsWithoutSnapshot,
   findStaleEntries,
   findStalePods,
   findUnrecordedEntries,
@@ -56,6 +57,8 @@ test("a difference counts only if a second run shows it too", () => {
   expect(kindsOf([finding("x", "difference"), finding("y", "noise")])).toEqual(["difference", "noise", "deliberate"]);
   expect(kindsOf([])).toEqual(["noise", "noise", "deliberate"]);
   expect(unrepeatedFindings(withoutUnrepeated(found, [])).map(({ field }) => field)).toEqual(["x", "y"]);
+  const twice = withoutUnrepeated([finding("settled x", "difference"), finding("gone x", "difference")], []);
+  expect(fieldsWithoutSnapshot(twice)).toEqual(new Set(["p: x"]));
   expect(unrepeatedFindings(found)).toEqual([]);
 });
 

@@ -152,6 +152,11 @@ export function unrepeatedFindings(findings: readonly Finding[]): readonly Findi
   return findings.filter(({ reason }) => reason === unrepeated);
 }
 
+/** The fields of findings with their pod. A field that two snapshots of a pod show is one. */
+export function fieldsWithoutSnapshot(findings: readonly Finding[]): ReadonlySet<string> {
+  return new Set(findings.map(({ pod, field }) => `${pod}: ${field.replace(/^(settled|later|gone) /, "")}`));
+}
+
 /**
  * Whether a listed field depends on timing here. What all runs of the kubelet agree on hardly does: a count may be near
  * theirs, and an event that none of them has is never excused.

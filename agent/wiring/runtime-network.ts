@@ -5,6 +5,7 @@ import type { CriCallOptions, Runtime } from "../../cri/runtime.ts";
 import type { RuntimeControl } from "../../cri/runtime-control.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
+import { withNetworkReady } from "../observed/node/network-condition.ts";
 
 interface NetworkCauseDeps {
   readonly runtime: Pick<RuntimeControl, "verboseStatus">;
@@ -20,18 +21,13 @@ interface NetworkCauseDeps {
 export function withNetworkCause(status: Runtime["status"], deps: NetworkCauseDeps): Runtime["status"] {
   return async (options) => {
     const response = await status(options);
-    const { conditions = [] } = response.status ?? {};
-    if (response.status === undefined || conditions.every(({ type, status: is }) => type !== "NetworkReady" || is))
-      return response;
-    const cause = await readCause(deps, options);
+    const isNotReady = response.status?.conditions.some(({ type, status: is }) => type === "NetworkReady" && !is);
+    const cause = isNotReady === true ? await readCause(deps, options) : undefined;
     if (cause === undefined) return response;
-    const withCause = conditions.map((condition) => {
-      const { type, message } = condition;
-      return type === "NetworkReady"
-        ? { ...condition, message: message === "" ? cause : `${message}: ${cause}` }
-        : condition;
+    return withNetworkReady(response, (condition) => {
+      const { message } = condition;
+      return { ...condition, message: message === "" ? cause : `${message}: ${cause}` };
     });
-    return { ...response, status: { ...response.status, conditions: withCause } };
   };
 }
 

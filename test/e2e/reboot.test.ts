@@ -22,7 +22,7 @@ const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }]
 const notes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 async function runs({ uid }: PodSummary, name: string): Promise<number> {
   const file = Bun.file(join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes", name));
-  // A container that has just started has not written its line yet.
+  // A container notes its run some milliseconds after it has started.
   return (await file.exists()) ? (await file.text()).split("\n").length - 1 : 0;
 }
 
@@ -53,6 +53,7 @@ test.each(versionsUnderTest)(
     await node.putManifest(podOf("removed"));
     const [web, never] = await node.waitUntilRunning("web", "never", "removed");
     const done = await node.waitForPod("done", "it has ended", ({ phase }) => phase === "Succeeded");
+    await pollUntil("main to have noted its run", 10_000, async () => (await runs(web!, "main")) === 1);
 
     await node.agent.kill9();
     await node.containerd.kill9();
@@ -70,7 +71,6 @@ test.each(versionsUnderTest)(
       ["proxy", 1, { terminated: lost(web!, "proxy") }],
       ["main", 1, { terminated: lost(web!, "main") }],
     ]);
-    // A container notes its run some milliseconds after it has started.
     await pollUntil("both to have run twice", 10_000, async () => (await runs(web!, "main")) === 2);
     expect(await runs(web!, "init")).toBe(2);
     const neverAgain = await node.waitForPod("never", "it has failed", ({ phase }) => phase === "Failed");

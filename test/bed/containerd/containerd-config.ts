@@ -25,6 +25,14 @@ const unwanted = [
 ];
 const tracing = ["io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"];
 
+/**
+ * How long containerd waits for its shims. By default it gives a shim up that does not answer its first call within 5 s, and
+ * kills its containers: on a machine that stops for a moment the pods of a bed would restart without a fault of the agent.
+ */
+const timeouts = `[timeouts]
+  "io.containerd.timeout.shim.load" = "1m"
+  "io.containerd.timeout.task.state" = "1m"`;
+
 const quote = (text: string) => JSON.stringify(text);
 
 /**
@@ -41,6 +49,7 @@ state = ${quote(plan.state)}
 disabled_plugins = ${JSON.stringify([...unwanted, ...tracing])}
 [grpc]
   address = ${quote(plan.socket)}
+${timeouts}
 [${cri}]
   sandbox_image = ${quote(plan.pauseImage)}
   restrict_oom_score_adj = true
@@ -73,6 +82,7 @@ state = ${quote(plan.state)}
 disabled_plugins = ${JSON.stringify([...unwanted, ...(plan.isTraced ? [] : tracing)])}
 [grpc]
   address = ${quote(plan.socket)}
+${timeouts}
 [${images}.pinned_images]
   sandbox = ${quote(plan.pauseImage)}
 [${images}.registry]

@@ -20,7 +20,7 @@ import { drawingOf, figuresOf, type Result } from "./results.ts";
 import type { Verdict } from "./statistics.ts";
 import { type BenchPart, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes|api] [--containerd 1.6|2.1] [--write] [--binary PATH]
+const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes|api|network] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
   --effort published   default: as many pairs as decide something; about 80 minutes
   --effort quick       shows that everything runs and decides nothing; about twenty minutes
@@ -32,6 +32,8 @@ const usage = `npm run bench -- [--effort quick|published|thorough] [--only floo
   --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
   --only volumes       only volumes and the objects they come from, compared with the reference kubelet: nine minutes
   --only api           only the node's own API: exec, logs, stats and metrics, compared with the reference kubelet: twenty minutes
+  --only network       only the network of pods: the chain executed by the runtime and by the agent, and the built-in network,
+                       compared with the reference kubelet: fifteen minutes
   --containerd         the release of the runtime (default 1.6)
   --write              write the tables into docs/benchmarks.md, the samples below docs/benchmarks/, and the README's six
                        figures; needs a quiet machine and a tree that is committed
@@ -46,6 +48,7 @@ const titles: Readonly<Record<BenchPart, string>> = {
   starts: "Servers that need time, Jobs and init containers, compared with the kubelet",
   volumes: "Volumes, compared with the kubelet",
   api: "The node's own API, compared with the kubelet",
+  network: "The network of pods, compared with the kubelet",
 };
 
 const repository = join(import.meta.dirname, "..", "..");
@@ -73,7 +76,7 @@ function readOptions(): Options {
   if (!isEffort(effort)) throw new Error(`--effort takes quick, published or thorough, found ${effort}`);
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
   if (only !== undefined && !isPart(only))
-    throw new Error(`--only takes floor, kubelet, own-share, probes, starts, volumes or api, found ${only}`);
+    throw new Error(`--only takes floor, kubelet, own-share, probes, starts, volumes, api or network, found ${only}`);
   return { effort, version, writesDocument, binary, only };
 }
 

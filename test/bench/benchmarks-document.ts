@@ -10,6 +10,7 @@ const titles: Readonly<Record<BenchPart, string>> = {
   starts: "of starts",
   volumes: "of volumes",
   api: "of the node's API",
+  network: "of the network",
 };
 const startMark = (part: BenchPart) => `<!-- figures ${titles[part]}: npm run bench -- --write -->`;
 const README_MARK = "<!-- six figures: npm run bench -- --write -->";

@@ -11,6 +11,8 @@ export interface Figure {
   readonly unit: "ms" | "s" | "MB" | "%" | "B" | "";
   /** The raw runtime calls, if they were measured. */
   readonly floor?: Measured;
+  /** Berth with the chain of plugins that the runtime executes, if the network was measured. */
+  readonly chain?: Measured;
   /** The reference kubelet, if it was measured in the same run. */
   readonly peer?: Measured;
   readonly berth?: Measured;

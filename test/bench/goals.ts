@@ -11,13 +11,15 @@ import {
 } from "./statistics.ts";
 
 /**
- * What a release is to reach. `ratio` and `overFloor` are judged by the medians of the pairs' ratios and differences,
+ * What a release is to reach. `ratio`, `overFloor` and `overChain` are judged by the medians of the pairs' ratios and differences,
  * `limit` by the median of Berth's samples. `total` is a number that was counted over the whole time, so it has no
  * interval.
  */
 export type Goal =
-  | { readonly kind: "ratio"; readonly to: "kubelet" | "floor"; readonly atMost: number }
-  | { readonly kind: "overFloor" | "limit" | "total"; readonly atMost: number };
+  | { readonly kind: "ratio"; readonly to: Peer; readonly atMost: number }
+  | { readonly kind: "overFloor" | "overChain" | "limit" | "total"; readonly atMost: number };
+
+type Peer = "kubelet" | "floor" | "chain";
 
 /** The judgement of a figure, with the interval that it rests on. */
 export interface Assessment {
@@ -60,13 +62,16 @@ function digitsOfVerdict(verdictOf: (round: (value: number) => number) => Verdic
   return [usual, usual + 1, usual + 2].find(agrees) ?? usual + 3;
 }
 
-function judgedSamples({ what, peer, floor }: Figure, goal: Goal, berth: readonly number[]): readonly number[] {
+function judgedSamples(figure: Figure, goal: Goal, berth: readonly number[]): readonly number[] {
   if (goal.kind === "limit" || goal.kind === "total") return berth;
-  const other = goal.kind === "ratio" && goal.to === "kubelet" ? peer : floor;
+  const { what, peer: kubelet, floor, chain } = figure;
+  const other = { kubelet, floor, chain }[goal.kind === "ratio" ? goal.to : peerOf[goal.kind]];
   if (other === undefined) throw new Error(`${what}: nothing was measured to compare with`);
   const difference = (own: number, against: number) => own - against;
-  return goal.kind === "overFloor" ? pairsOf(berth, other.samples, difference) : ratiosOf(berth, other.samples);
+  return goal.kind === "ratio" ? ratiosOf(berth, other.samples) : pairsOf(berth, other.samples, difference);
 }
+
+const peerOf = { overFloor: "floor", overChain: "chain" } as const;
 
 /**
  * The ratio of each pair. Where the other side has fewer samples, a sample for each turn, the median of our samples of that turn
@@ -79,12 +84,13 @@ export const ratiosOf = (own: readonly number[], other: readonly number[]): read
   );
 
 /** The goal in words, after `≤`. */
-export function wordsOf({ kind, atMost, ...goal }: Goal & { readonly to?: "kubelet" | "floor" }, unit: Figure["unit"]) {
+export function wordsOf({ kind, atMost, ...goal }: Goal & { readonly to?: Peer }, unit: Figure["unit"]) {
   switch (kind) {
     case "ratio":
-      return `${formatRatio(atMost)} × the ${goal.to === "floor" ? "floor" : "kubelet's"}`;
+      return `${formatRatio(atMost)} × the ${goal.to === "floor" ? "floor" : `${goal.to}'s`}`;
     case "overFloor":
-      return `floor + ${withUnit(atMost, unit)}`;
+    case "overChain":
+      return `${peerOf[kind]} ${atMost < 0 ? "−" : "+"} ${withUnit(Math.abs(atMost), unit)}`;
     case "limit":
     case "total":
       return `${atMost} ${unit}`.trimEnd();

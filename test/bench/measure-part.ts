@@ -14,6 +14,8 @@ import {
   quickFloorEffort,
   thoroughFloorEffort,
 } from "./floor/floor-rounds.ts";
+import { benchNetwork, describeNetworkEffort } from "./network/network-bench.ts";
+import { publishedNetworkEffort, quickNetworkEffort, thoroughNetworkEffort } from "./network/network-rounds.ts";
 import {
   benchOwnShare,
   describeOwnShareEffort,
@@ -54,6 +56,7 @@ const efforts = {
     starts: quickStartsEffort,
     volumes: quickVolumesEffort,
     api: quickApiEffort,
+    network: quickNetworkEffort,
   },
   published: {
     floor: publishedFloorEffort,
@@ -63,6 +66,7 @@ const efforts = {
     starts: publishedStartsEffort,
     volumes: publishedVolumesEffort,
     api: publishedApiEffort,
+    network: publishedNetworkEffort,
   },
   thorough: {
     floor: thoroughFloorEffort,
@@ -72,6 +76,7 @@ const efforts = {
     starts: thoroughStartsEffort,
     volumes: thoroughVolumesEffort,
     api: thoroughApiEffort,
+    network: thoroughNetworkEffort,
   },
 } as const;
 
@@ -123,6 +128,10 @@ export async function measurePart(
     case "api": {
       const measurements = await benchApi({ ...options, effort: of.api });
       return { part, measurements, how: describeApiEffort(of.api) };
+    }
+    case "network": {
+      const measurements = await benchNetwork({ ...options, effort: of.network });
+      return { part, measurements, how: describeNetworkEffort(of.network) };
     }
   }
 }

@@ -5,7 +5,12 @@ import { createClock } from "../../host/clock.ts";
 import { createLog } from "../../host/log/log.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
-import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
+import {
+  type Containerd,
+  type ContainerdOptions,
+  type ContainerdVersion,
+  startContainerd,
+} from "../bed/containerd/containerd.ts";
 import { importImages } from "../bed/images/images.ts";
 import { type ContainerdEvents, subscribeToContainerd } from "./containerd-events.ts";
 
@@ -33,9 +38,13 @@ export async function connectRuntime(endpoint: string) {
   return createRuntime({ endpoint, requestTimeoutMs: 120_000, clock: createClock(), log, random: Math.random });
 }
 
-export async function startMeasuredRuntime(version: ContainerdVersion, stateDir: string): Promise<MeasuredRuntime> {
+export async function startMeasuredRuntime(
+  version: ContainerdVersion,
+  stateDir: string,
+  more: Pick<ContainerdOptions, "cniBinDir"> = {},
+): Promise<MeasuredRuntime> {
   await mkdir(stateDir, { recursive: true });
-  const containerd = await startContainerd({ version, stateDir, print: console.log });
+  const containerd = await startContainerd({ version, stateDir, print: console.log, ...more });
   try {
     await importImages(containerd);
     const runtime = await connectRuntime(containerd.endpoint);

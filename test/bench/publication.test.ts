@@ -45,7 +45,7 @@ test("samples are short, and one line for each list of numbers", () => {
 const documents = join(import.meta.dirname, "..", "..", "docs");
 const withoutSamples = /^(Measured before samples were kept|Not measured yet)/m;
 
-test.each(["floor", "kubelet", "own-share", "probes", "starts", "volumes", "api"] as const)(
+test.each(["floor", "kubelet", "own-share", "probes", "starts", "volumes", "api", "network"] as const)(
   "the published table %s is that of the committed samples, or says that it has none",
   async (part) => {
     const published = figuresIn(await readFile(join(documents, "benchmarks.md"), "utf8"), part);

@@ -5,6 +5,8 @@ import { clusterFigures } from "./cluster/cluster-figures.ts";
 import type { Conditions } from "./conditions.ts";
 import { type Figure, floorFigures } from "./figures.ts";
 import type { FloorMeasurements } from "./floor/floor-rounds.ts";
+import { networkFigures } from "./network/network-figures.ts";
+import type { NetworkResult } from "./network/network-rounds.ts";
 import type { OwnShareResult } from "./own-share/own-share-bench.ts";
 import { drawOwnShares, ownShareFigures } from "./own-share/own-share-figures.ts";
 import type { ProbeResult } from "./probes/probe-bench.ts";
@@ -22,7 +24,8 @@ export type Measurements =
   | { readonly part: "probes"; readonly measurements: ProbeResult }
   | { readonly part: "starts"; readonly measurements: StartsResult }
   | { readonly part: "volumes"; readonly measurements: VolumesResult }
-  | { readonly part: "api"; readonly measurements: ApiResult };
+  | { readonly part: "api"; readonly measurements: ApiResult }
+  | { readonly part: "network"; readonly measurements: NetworkResult };
 
 /** The samples of one run for one table, as they are committed below docs/benchmarks/. */
 export type Result = Measurements & { readonly conditions: Conditions };
@@ -44,6 +47,8 @@ export function figuresOf(result: Measurements): readonly Figure[] {
       return volumesFigures(result.measurements);
     case "api":
       return apiFigures(result.measurements);
+    case "network":
+      return networkFigures(result.measurements);
   }
 }
 

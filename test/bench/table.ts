@@ -2,8 +2,8 @@ import type { Figure } from "./figures.ts";
 import { assess, formatRatio, formatValue, ratiosOf, withUnit, wordsOf } from "./goals.ts";
 import { FEWEST_PAIRS, type Measured, type MedianInterval, medianInterval } from "./statistics.ts";
 
-/** One of the tables: compared with the floor, compared with the kubelet, and five with one matter each of the latter. */
-export type BenchPart = "floor" | "kubelet" | "own-share" | "probes" | "starts" | "volumes" | "api";
+/** One of the tables: compared with the floor, compared with the kubelet, and six with one matter each of the latter. */
+export type BenchPart = "floor" | "kubelet" | "own-share" | "probes" | "starts" | "volumes" | "api" | "network";
 
 const kubeletHeader = ["what", "floor", "kubelet", "berth", "against the kubelet", "n", "goal", ""];
 
@@ -15,6 +15,7 @@ const headers: Readonly<Record<BenchPart, readonly string[]>> = {
   starts: kubeletHeader,
   volumes: kubeletHeader,
   api: kubeletHeader,
+  network: ["what", "floor", "kubelet", "chain", "built-in", "against the kubelet", "n", "goal", ""],
 };
 
 /** The table for a terminal, with the lowest and highest sample after each value that has several samples. */
@@ -40,12 +41,13 @@ export function markdownTable(figures: readonly Figure[], part: BenchPart): stri
 type FormatMeasured = (measured: Measured | undefined, unit: Figure["unit"]) => string;
 
 function cellsOf(figure: Figure, part: BenchPart, show: FormatMeasured): readonly string[] {
-  const { what, unit, floor, peer, berth, goal } = figure;
+  const { what, unit, floor, peer, chain, berth, goal } = figure;
   const count = (berth ?? peer ?? floor)?.samples.length ?? 0;
   return [
     what,
     show(floor, unit),
     ...(part === "floor" ? [] : [show(peer, unit)]),
+    ...(part === "network" ? [show(chain, unit)] : []),
     show(berth, unit),
     comparisonOf(figure, part),
     goal?.kind === "total" ? "" : `${count}`,

@@ -24,6 +24,8 @@ export interface ContainerdOptions {
   readonly runc?: string;
   /** `HOST:PORT` of the OpenTelemetry collector that it sends its traces to. From 2.0 on. */
   readonly traceCollector?: string;
+  /** The folder of the CNI plugins; by default the packages'. */
+  readonly cniBinDir?: string;
   /** The folder for everything that this containerd writes. Created if absent; used by one containerd at a time. */
   readonly stateDir: string;
   readonly print?: (line: string) => void;
@@ -60,9 +62,14 @@ export interface Containerd {
  * the folder has left. Throws if a living process uses the folder, or if containerd does not answer.
  */
 export async function startContainerd(options: ContainerdOptions): Promise<Containerd> {
-  const { version = "1.6", runc, traceCollector, stateDir, print } = options;
+  const { version = "1.6", runc, traceCollector, cniBinDir, stateDir, print } = options;
   const found = await findPrograms(version, print);
-  const programs = { ...found, ...(runc !== undefined && { runc }), traceCollector };
+  const programs = {
+    ...found,
+    ...(runc !== undefined && { runc }),
+    ...(cniBinDir !== undefined && { cniBinDir }),
+    traceCollector,
+  };
   const abandoned = await findAbandonedBed(stateDir);
   if (abandoned !== undefined) await cleanUp(abandoned);
   const record = await claimStateDir(stateDir);

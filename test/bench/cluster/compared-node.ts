@@ -39,12 +39,22 @@ export interface ComparedNodeOptions {
   readonly connect?: (nodeName: string, endpoint: string) => Promise<string>;
 }
 
+/** What a node of the compiled agent has besides. */
+export interface BerthNodeOptions {
+  /** The node's name without the runtime's release. */
+  readonly program?: string;
+  readonly flags?: readonly string[];
+  /** The folder of the runtime's CNI plugins. */
+  readonly cniBinDir?: string;
+}
+
 /** Creates the node of the compiled agent, without starting it. */
 export async function createBerthNode(
   { plane, folder, version, server, connect, configuration = {} }: ComparedNodeOptions,
   binary: string,
+  { program = "berth", flags = [], ...more }: BerthNodeOptions = {},
 ): Promise<ComparedNode> {
-  const nodeName = nodeNameFor("berth", version);
+  const nodeName = nodeNameFor(program, version);
   const stateDir = join(folder, nodeName);
   const kubeconfig = await plane.nodeKubeconfig(nodeName, server);
   // A parent folder of its own: an agent without a manifest folder watches its parent, and the bed writes logs into the
@@ -52,9 +62,10 @@ export async function createBerthNode(
   const staticPodPath = join(stateDir, "static", "manifests");
   await mkdir(staticPodPath, { recursive: true });
   const berthConfiguration = { ...bothHave, ...configuration, staticPodPath };
-  return await createComparedNode({ nodeName, version, stateDir, connect }, (endpoint) =>
-    startAgent({ binary, stateDir, endpoint, configuration: berthConfiguration, cluster: { kubeconfig, nodeName } }),
-  );
+  const cluster = { kubeconfig, nodeName };
+  const launch = (endpoint: string) =>
+    startAgent({ binary, stateDir, endpoint, configuration: berthConfiguration, cluster, flags });
+  return await createComparedNode({ nodeName, version, stateDir, connect }, launch, more);
 }
 
 /** Creates the node of the reference kubelet, without starting it. */
@@ -91,8 +102,9 @@ interface NodeOptions extends Pick<ComparedNodeOptions, "version"> {
 async function createComparedNode(
   { nodeName, version, stateDir, connect = async (_, endpoint) => endpoint }: NodeOptions,
   launch: (endpoint: string) => Promise<Process>,
+  more: Parameters<typeof startMeasuredRuntime>[2] = {},
 ): Promise<ComparedNode> {
-  const runtime = await startMeasuredRuntime(version, stateDir);
+  const runtime = await startMeasuredRuntime(version, stateDir, more);
   const endpoint = await connect(nodeName, runtime.containerd.endpoint);
   let current: Process | undefined;
   const stop = async () => {

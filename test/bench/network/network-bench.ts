@@ -1,0 +1,35 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import { builtVersion } from "../../upstream/programs.ts";
+import { podShape } from "../bench-pod.ts";
+import type { ClusterBenchOptions } from "../cluster/cluster-bench.ts";
+import { BATCH_SIZE } from "../floor/floor-rounds.ts";
+import type { NetworkEffort, NetworkResult } from "./network-rounds.ts";
+
+export const describeNetworkEffort = ({ singles, batches, cpuRounds }: NetworkEffort): string =>
+  `One pod ${singles} times, ${BATCH_SIZE} pods ${batches} times, CPU ${cpuRounds} times; floor, kubelet ${builtVersion().split("-")[0]} and berth with the chain of the runtime, with the same chain and with the built-in network alternated who began, as nodes of one cluster in a network namespace of their own. ${podShape}`;
+
+export type NetworkBenchOptions = Omit<ClusterBenchOptions, "effort"> & { readonly effort: NetworkEffort };
+
+/** What the process in the namespace gets. */
+export type NetworkProcessOptions = Omit<NetworkBenchOptions, "interruption">;
+
+/** Measures the network of pods in a network namespace, because nothing of the built-in network is left there. */
+export async function benchNetwork({ interruption, ...options }: NetworkBenchOptions): Promise<NetworkResult> {
+  const folder = join(options.folder, "network");
+  await mkdir(folder, { recursive: true });
+  const [given, result] = [join(folder, "options.json"), join(folder, "result.json")];
+  const forProcess: NetworkProcessOptions = { ...options, folder };
+  await writeFile(given, JSON.stringify(forProcess));
+  const argv = ["--net", process.execPath, join(import.meta.dirname, "network-process.ts"), given, result];
+  const child = execa("unshare", argv, { stdio: "inherit", forceKillAfterDelay: 60_000 });
+  try {
+    await Promise.race([child, interruption]);
+  } finally {
+    child.kill();
+    // Its error is thrown already.
+    await child.catch(() => undefined);
+  }
+  return JSON.parse(await readFile(result, "utf8")) as NetworkResult;
+}

@@ -1,0 +1,79 @@
+import { mkdir, readdir, rename, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import { bedPaths } from "../../bed/cleanup/bed-record.ts";
+import { unpackPackages } from "../../bed/packages.ts";
+import {
+  type ComparedNode,
+  type ComparedNodeOptions,
+  createBerthNode,
+  createKubeletNode,
+  nodeNameFor,
+} from "../cluster/compared-node.ts";
+
+/**
+ * The nodes of the comparison. `kubelet` and `chain`: the runtime executes loopback, bridge, host-local and portmap. `delegate`:
+ * the agent executes the same chain. `builtin`: the agent has its built-in network.
+ */
+export const NETWORK_SIDES = ["kubelet", "chain", "delegate", "builtin"] as const;
+export type NetworkSide = (typeof NETWORK_SIDES)[number];
+
+export interface NetworkNode extends ComparedNode {
+  readonly agentLog: string;
+}
+
+/** Creates and starts the nodes. `ends` gets what removes each, in the order of their creation. */
+export async function startNetworkNodes(
+  options: ComparedNodeOptions,
+  binary: string,
+  ends: (() => Promise<unknown>)[],
+): Promise<Readonly<Record<NetworkSide, NetworkNode>>> {
+  const create: Readonly<Record<NetworkSide, () => Promise<ComparedNode>>> = {
+    kubelet: () => createKubeletNode(options),
+    chain: () => createBerthNode(options, binary, { program: "chain" }),
+    delegate: () => createDelegatingNode(options, binary, "delegate"),
+    builtin: () => createDelegatingNode(options, binary, "builtin"),
+  };
+  const nodes = new Map<NetworkSide, NetworkNode>();
+  for (const side of NETWORK_SIDES) {
+    const node = await create[side]();
+    ends.push(() => node.end());
+    await node.start();
+    const { agentLog } = bedPaths(join(options.folder, node.nodeName));
+    nodes.set(side, Object.defineProperty(node, "agentLog", { value: agentLog }) as NetworkNode);
+  }
+  return Object.fromEntries(nodes) as Record<NetworkSide, NetworkNode>;
+}
+
+/** A node whose agent executes the networks of pods. */
+async function createDelegatingNode(
+  options: ComparedNodeOptions,
+  binary: string,
+  side: "delegate" | "builtin",
+): Promise<ComparedNode> {
+  const stateDir = join(options.folder, nodeNameFor(side, options.version));
+  const { cni, cniConfDir, agentRoot } = bedPaths(stateDir);
+  const [cniBinDir, chainDir] = [join(cni, "bin"), join(cni, "chain.d")];
+  for (const folder of [cniBinDir, chainDir]) await mkdir(folder, { recursive: true });
+  const packaged = join((await unpackPackages("bookworm")).root, "usr/lib/cni");
+  for (const name of await readdir(packaged)) await symlink(join(packaged, name), join(cniBinDir, name));
+  const flags = ["--network-owner=agent", "--network-delegate-dir", cniConfDir, "-v=4"];
+  const node = await createBerthNode(options, binary, { program: side, flags, cniBinDir });
+  const [list, moved] = [cniConfDir, chainDir].map((folder) => join(folder, "10-berth.conflist"));
+  await rename(list!, moved!);
+  if (side === "builtin") await writeFile(moved!, builtinList(node));
+  // containerd watches its folder of networks.
+  const dirs = ["--conf-dir", cniConfDir, "--bin-dir", cniBinDir, "--chain-dir", chainDir, "--root-dir", agentRoot];
+  await execa(binary, ["cni", "install", ...dirs]);
+  return node;
+}
+
+function builtinList({ runtime: { containerd } }: ComparedNode): string {
+  const { bridge, subnet, record } = containerd;
+  const capabilities = { portMappings: true, bandwidth: true };
+  const plugin = { type: "berth", bridge, ranges: [[{ subnet }]], capabilities };
+  return JSON.stringify({ cniVersion: "1.1.0", name: builtinNetworkOf(record.network), plugins: [plugin] });
+}
+
+/** The name of the built-in network of a bed. */
+const builtinNetworkOf = (network: string) => `${network}-builtin`;

@@ -1,0 +1,62 @@
+// Measures the network of pods in the network namespace of this process: argv has the file of the options and that of the result.
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import { startControlPlane } from "../../upstream/control-plane.ts";
+import { createPodNames } from "../bench-pod.ts";
+import { connectApi } from "../cluster/api-client.ts";
+import { watchApi } from "../cluster/api-watch.ts";
+import { startFloor } from "../floor/raw-cri-floor.ts";
+import { startMeasuredRuntime } from "../measured-runtime.ts";
+import type { NetworkProcessOptions } from "./network-bench.ts";
+import { startNetworkNodes } from "./network-nodes.ts";
+import { measureNetwork, type NetworkResult } from "./network-rounds.ts";
+
+/** The node's address, which the kubelet looks for on the interface of the default route. */
+const uplink = "10.199.0.2";
+
+async function setUpNamespace(): Promise<void> {
+  const commands = [
+    ["link", "set", "lo", "up"],
+    ["link", "add", "uplink", "type", "bridge"],
+    ["address", "add", `${uplink}/24`, "dev", "uplink"],
+    ["link", "set", "uplink", "up"],
+    ["route", "add", "default", "via", "10.199.0.1"],
+  ];
+  for (const args of commands) await execa("ip", args);
+}
+
+async function measure(options: NetworkProcessOptions, ends: (() => Promise<unknown>)[]): Promise<NetworkResult> {
+  const { folder, version, binary, effort } = options;
+  const plane = await startControlPlane({ stateDir: join(folder, "plane"), print: console.log });
+  ends.push(() => plane.stop());
+  const api = connectApi(plane);
+  ends.push(async () => api.close());
+  const watch = await watchApi(api);
+  const nodes = await startNetworkNodes({ plane, folder, version }, binary, ends);
+  const { network } = nodes.builtin.runtime.containerd.record;
+  ends.push(() => rm(`/run/berth/network/${network}-builtin`, { recursive: true, force: true }));
+  const floorDir = join(folder, "floor");
+  const runtime = await startMeasuredRuntime(version, floorDir);
+  ends.push(runtime.stop);
+  const floor = startFloor(runtime, floorDir);
+  ends.push(floor.stop);
+  const shared = { api, watch, names: createPodNames(), print: console.log };
+  return await measureNetwork({ ...shared, nodes, floor, folder }, effort);
+}
+
+const [given = "", result = ""] = process.argv.slice(2);
+const ends: (() => Promise<unknown>)[] = [];
+const ended = new Promise<never>((_, reject) => {
+  process.once("SIGTERM", () => reject(new Error("ended by SIGTERM")));
+});
+// During the clean-up nothing awaits it.
+ended.catch(() => undefined);
+try {
+  const options = JSON.parse(await readFile(given, "utf8")) as NetworkProcessOptions;
+  await setUpNamespace();
+  await writeFile(result, JSON.stringify(await Promise.race([measure(options, ends), ended])));
+} finally {
+  for (const end of ends.toReversed()) await end();
+}
+process.exit(0);

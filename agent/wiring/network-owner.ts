@@ -137,13 +137,16 @@ async function openNetwork(
   const { hostFiles: files, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
-  const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, executor] = await Promise.all([
-    import("../../cni/delegate/execute-call.ts"),
-    import("../../cni/delegate/collect-garbage.ts"),
-    import("../../cni/delegate/network-readiness.ts"),
-    createNetworkExecutor(delegate, adapters),
-  ]);
+  const [{ createDeletedAttachments }, { executeCall }, { collectGarbage }, { createNetworkReadiness }, executor] =
+    await Promise.all([
+      import("../../cni/delegate/deleted-attachments.ts"),
+      import("../../cni/delegate/execute-call.ts"),
+      import("../../cni/delegate/collect-garbage.ts"),
+      import("../../cni/delegate/network-readiness.ts"),
+      createNetworkExecutor(delegate, adapters),
+    ]);
   const record = createPluginCallRecorder(metrics);
+  const deleted = createDeletedAttachments();
   const createExecute = (kube: NetworkKube): NetworkServerOptions["execute"] => {
     const definitions = kube === undefined ? definitionsOfStandaloneNode : createNetworkDefinitions(kube);
     return (call, onCall, signal, undoSignal) => {
@@ -151,7 +154,7 @@ async function openNetwork(
         record(pluginCall);
         onCall(pluginCall);
       });
-      return executeCall({ ...executor, cni, files, confDir, definitions }, call, signal, undoSignal);
+      return executeCall({ ...executor, cni, files, confDir, definitions, deleted }, call, signal, undoSignal);
     };
   };
   const deps = { ...executor, cni: executor.createCni(record), files, confDir, socket, isNamespace: isNamespaceMount };

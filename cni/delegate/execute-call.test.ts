@@ -3,6 +3,7 @@ import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import type { Attachment } from "../chain.ts";
 import type { Cni } from "../network.ts";
 import type { DelegateVerb } from "./delegate-call.ts";
+import { createDeletedAttachments } from "./deleted-attachments.ts";
 import { executeCall } from "./execute-call.ts";
 
 const attachment: Attachment = {
@@ -25,7 +26,12 @@ const result = {
 };
 
 /** Executes a verb with one file in the folder, and these entries in the cache. Returns what was called of the chain. */
-async function run(verb: DelegateVerb, list: string | undefined, entries: readonly CacheEntry[] = []) {
+async function run(
+  verb: DelegateVerb,
+  list: string | undefined,
+  entries: readonly CacheEntry[] = [],
+  deleted = createDeletedAttachments(),
+) {
   const calls: string[] = [];
   const cni = {
     add: async ({ name }) => {
@@ -52,7 +58,7 @@ async function run(verb: DelegateVerb, list: string | undefined, entries: readon
   const { signal } = new AbortController();
   const definitions = { read: () => Promise.reject(new Error("read")), publishStatus: async () => {} };
   const locks = { withAttachment: () => Promise.reject(new Error("locked")) };
-  const deps = { cni, cache, locks, files, confDir: "/c", definitions, setDefaultRoute: () => {} };
+  const deps = { cni, cache, locks, files, confDir: "/c", definitions, deleted, setDefaultRoute: () => {} };
   const output = await executeCall(deps, { verb, attachment }, signal);
   return { calls, output };
 }
@@ -96,6 +102,26 @@ const dels: readonly (readonly [string, string | undefined, readonly string[], r
 for (const [name, list, cached, calls] of dels)
   test(`DEL ${name}`, async () =>
     expect(await run("DEL", list, cached.map(entryOf))).toEqual({ calls: [...calls], output: undefined }));
+
+test("DEL of an attachment that is deleted calls nothing, until something has added it again", async () => {
+  const deleted = createDeletedAttachments();
+  const callsOf = async (verb: DelegateVerb, ...cached: readonly string[]) =>
+    (await run(verb, listOf("pods"), cached.map(entryOf), deleted)).calls;
+  expect(await callsOf("DEL", "pods")).toEqual(["DEL pods with pods"]);
+  expect(await callsOf("DEL")).toEqual([]);
+  // Another process has added it.
+  expect(await callsOf("DEL", "pods")).toEqual(["DEL pods with pods"]);
+  expect(await callsOf("ADD")).toEqual(["ADD pods"]);
+  expect(await callsOf("DEL")).toEqual(["DEL pods with pods"]);
+});
+
+test("a thousand deleted attachments are kept, by their containers and interfaces", () => {
+  const deleted = createDeletedAttachments();
+  const nameOf = (at: number) => ({ containerId: `c${at}`, ifName: "eth0" });
+  for (let at = 0; at <= 1000; at++) deleted.add(nameOf(at));
+  expect([0, 1, 1000].map((at) => deleted.has(nameOf(at)))).toEqual([false, true, true]);
+  expect(deleted.has({ containerId: "c1", ifName: "net1" })).toBe(false);
+});
 
 test("CHECK takes the configuration of ADD, and fails with code 3 without one", async () => {
   expect((await run("CHECK", listOf("new"), [entryOf("old")])).calls).toEqual(["CHECK old"]);

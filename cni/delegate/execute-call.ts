@@ -19,6 +19,7 @@ import {
 } from "../secondary/pod-networks.ts";
 import type { DelegateCall } from "./delegate-call.ts";
 import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE, DELEGATE_VERSION } from "./delegate-conf.ts";
+import type { DeletedAttachments } from "./deleted-attachments.ts";
 
 export interface ExecuteCallDeps {
   readonly cni: Cni;
@@ -31,6 +32,8 @@ export interface ExecuteCallDeps {
   readonly confDir: string;
   /** The secondary networks that pods select. */
   readonly definitions: NetworkDefinitions;
+  /** A process that executes one call has none. */
+  readonly deleted?: DeletedAttachments;
 }
 
 /** A call's result as JSON of the delegate's version; undefined for a verb that has none. */
@@ -59,15 +62,16 @@ async function executeVerb(
   { verb, attachment }: DelegateCall,
   signals: AddSignals,
 ): Promise<CallOutput> {
-  const { cni, files, confDir } = deps;
+  const { cni, files, confDir, deleted } = deps;
   const { signal } = signals;
   switch (verb) {
     case "ADD": {
+      deleted?.remove(attachment);
       const conf = await loadChain(files, confDir);
       return formatResult(await addPodNetworks(deps, conf, attachment, signals), DELEGATE_VERSION);
     }
     case "CHECK": {
-      const entry = await findEntry(deps, undefined, attachment);
+      const entry = await searchEntry(deps, attachment);
       if (entry === undefined)
         throw new CniError(cniCodes.unknownContainer, `the cache has no result of ADD for ${attachment.containerId}`);
       await cni.check(parseCachedConf(entry), attachment, signal);
@@ -76,11 +80,15 @@ async function executeVerb(
     }
     case "DEL": {
       const conf = await chainIfUsable(files, confDir);
-      const entry = await findEntry(deps, conf, attachment);
+      const likely = await readEntry(deps, conf, attachment);
+      // The second DEL of a runtime. Another process, such as berth cni, may have added the attachment again.
+      if (likely === undefined && deleted?.has(attachment) === true) return undefined;
+      const entry = likely ?? (await searchEntry(deps, attachment));
       const network = entry?.network ?? conf?.name;
       await deleteSecondaryNetworks(deps, entry, attachment, signal);
       // Neither a network nor an attachment: no ADD has made anything that this call could delete.
       if (network !== undefined) await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
+      deleted?.add(attachment);
       return undefined;
     }
   }
@@ -107,14 +115,20 @@ export async function chainIfUsable(
   }
 }
 
-/** The attachment's entry in the cache. Mostly it is of the network `likely`; only without such an entry all are read. */
-async function findEntry(
+/** The attachment's entry in the cache, if it is of the network `likely`. */
+async function readEntry(
   { cache }: ExecuteCallDeps,
   likely: NetworkConf | undefined,
   { containerId, ifName }: Attachment,
 ): Promise<CacheEntry | undefined> {
-  const found = likely && (await cache.read({ network: likely.name, containerId, ifName }));
-  if (found !== undefined) return found;
+  return likely && (await cache.read({ network: likely.name, containerId, ifName }));
+}
+
+/** The attachment's entry in the cache, of whichever network. Reads all entries. */
+async function searchEntry(
+  { cache }: ExecuteCallDeps,
+  { containerId, ifName }: Attachment,
+): Promise<CacheEntry | undefined> {
   const { entries } = await cache.list();
   // The runtime's own entry, of the delegate's network, is beside that of the chain.
   return entries.find(

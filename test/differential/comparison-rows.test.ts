@@ -15,6 +15,12 @@ const texts: readonly [sentence: string, text: string, expected: string][] = [
   ["a time that was never set", "1970-01-01T00:00:00Z and 0001-01-01T00:00:00Z", "ZERO TIME and ZERO TIME"],
   ["resources used by other pods", "requested: 5, used: 340, capacity: 2", "requested: 5, used: SOME, capacity: 2"],
   ["the folder of a volume's files", "v/..2026_11_23_16_52_29.2097474637/deep", "v/..TIME/deep"],
+  [
+    "the own address of a connection that was reset",
+    "read tcp 10.195.68.1:60588->POD-IP:8080: read: connection reset by peer",
+    "read tcp POD-IP:8080: read: connection reset by peer",
+  ],
+  ["an address without a connection", "dial tcp POD-IP:8080: connect:", "dial tcp POD-IP:8080: connect:"],
   ["digits that are not an id", "0123456789abcdef", "0123456789abcdef"],
 ];
 for (const [sentence, text, expected] of texts)

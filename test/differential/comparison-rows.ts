@@ -31,6 +31,8 @@ const patterns: readonly (readonly [RegExp, string])[] = [
   [/\.\.\d{4}(_\d\d){5}\.\d+/g, "..TIME"],
   // The volume of the account's token, which the API server names.
   [/\bkube-api-access-\w{5}\b/g, "kube-api-access-NAME"],
+  // A connection's own end, with a random port. Berth's messages leave it out.
+  [/\btcp \S+:\d+->/g, "tcp "],
   // The resources that other pods use at that moment.
   [/, used: \d+,/g, ", used: SOME,"],
   [/ in \d[\d.a-zµ]* \(\d[\d.a-zµ]* including waiting\)/g, " in A WHILE (A WHILE including waiting)"],

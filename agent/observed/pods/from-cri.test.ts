@@ -116,6 +116,24 @@ for (const [sentence, labels, isOwned] of owners)
     );
   });
 
+const times: readonly [sentence: string, startedAt: number, finishedAt: number, expectedStart: number][] = [
+  ["ended after its start", 1_000, 2_000, 1_000],
+  ["ended before its start was noted", 2_000, 1_000, 1_000],
+  ["never started", 0, 2_000, 0],
+  ["has no time of its end", 1_000, 0, 1_000],
+];
+for (const [sentence, startedAt, finishedAt, expectedStart] of times)
+  test(`a container has not started after its end: one that ${sentence}`, () => {
+    const nanos = (ms: number) => BigInt(ms) * 1_000_000n;
+    const exited = { id: "c", state: ContainerState.CONTAINER_EXITED };
+    const status = { ...exited, startedAt: nanos(startedAt), finishedAt: nanos(finishedAt) };
+    const { startedAt: start, ...end } = toObservedContainer(ContainerStatus.fromPartial(status), sandboxId) as {
+      readonly startedAt: number;
+    };
+    expect(start).toBe(expectedStart);
+    expect(end).toMatchObject({ state: "exited", finishedAt });
+  });
+
 test("a state of a newer runtime is read as unknown", () => {
   for (const state of [ContainerState.CONTAINER_UNKNOWN, 17 as ContainerState])
     expect(toObservedContainer(ContainerStatus.fromPartial({ id: "c", state }), sandboxId).state).toBe("unknown");

@@ -95,7 +95,7 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
       return {
         ...identity,
         state: "exited",
-        startedAt: epochMs(status.startedAt),
+        startedAt: startOf(epochMs(status.startedAt), epochMs(status.finishedAt)),
         finishedAt: epochMs(status.finishedAt),
         exitCode: status.exitCode,
         reason: status.reason,
@@ -106,6 +106,13 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
       return { ...identity, state: "unknown" };
   }
 }
+
+/**
+ * When a container has started that has ended, in milliseconds since the epoch. containerd takes the time when its start
+ * returns: on a busy machine, a container that ran for an instant has ended by then. A container that never started has 0.
+ */
+const startOf = (startedAt: number, finishedAt: number) =>
+  finishedAt === 0 ? startedAt : Math.min(startedAt, finishedAt);
 
 /**
  * Converts the list entry of a container whose status cannot be read. `known` is what the last status has shown, and

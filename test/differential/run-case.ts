@@ -6,6 +6,7 @@ import { barePod } from "../e2e/cluster/api-objects.ts";
 import {
   HOST_FOLDER,
   HOST_SOCKET,
+  hasEnded,
   IMAGE_BY_DIGEST,
   NODE_NAME,
   NUMERIC_USER_IMAGE,
@@ -29,6 +30,8 @@ export interface CaseRun {
   readonly bed: Pick<DifferentialBed, "kube" | "plane">;
   readonly side: Side;
   readonly watched: PodWatch;
+  /** Waits until the next pod may be created. Returns the function to call once that pod no longer waits for its sandbox. */
+  acquireSandbox(): Promise<() => void>;
 }
 
 /**
@@ -51,7 +54,9 @@ export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Row
   };
   await useObjects(run, "apply", podCase.objects);
   await waitUntilBound(run, podCase.boundClaims);
+  const releaseSandbox = await run.acquireSandbox();
   await createPod(run, podCase);
+  void watched.until(name, () => hasSandbox(watched, name), SETTLE_TIMEOUT_MS).then(releaseSandbox);
   await waitAndRecord("settled", () => {
     const pod = watched.pod(name);
     return pod !== undefined && podCase.until(pod, eventReasons());
@@ -70,6 +75,14 @@ export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Row
     const rows = toRows(snapshots, watched.events(name), side.names);
     return new Map([...rows, ...missed.map((what) => [`${what}${MISSED_SUFFIX}`, "no"] as const)]);
   };
+}
+
+/** Whether a pod has its sandbox, or gets none, or not soon. A failed pull says nothing about the sandbox. */
+function hasSandbox(watched: PodWatch, name: string): boolean {
+  const pod = watched.pod(name);
+  if (pod === undefined) return false;
+  const isBlocked = watched.events(name).some(({ type, reason = "" }) => type === "Warning" && /^Failed./.test(reason));
+  return pod.status?.podIP !== undefined || hasEnded(pod) || pod.metadata.deletionTimestamp !== undefined || isBlocked;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { createSemaphore } from "../../host/async/semaphore.ts";
 import type { PodCase } from "./cases/pod-case.ts";
 import type { Rows } from "./comparison-rows.ts";
 import type { DifferentialBed, Side } from "./differential-bed.ts";
@@ -9,6 +10,13 @@ import { runCase } from "./run-case.ts";
  * beside others has sixteen, one that is alone has thirty-two.
  */
 const atOnceBeside = (sides: number): number => (sides === 1 ? 32 : 16);
+
+/**
+ * The number of pods that wait for their sandbox on a node at once. With more, a pod may wait longer for the others than
+ * its deadline or its first back-off lasts, and so is looked at in a later part of its life than the kubelet's: Berth pulls
+ * an image beside the sandbox, and starts two pods at a time for each CPU.
+ */
+const SANDBOXES_AT_ONCE = 4;
 
 /**
  * Runs the cases on each side of the bed at the same time. Removes the events of an earlier run first. Returns the rows
@@ -33,7 +41,9 @@ async function runAll(
   selected: readonly PodCase[],
 ): Promise<ReadonlyMap<string, () => Rows>> {
   const stopping = new AbortController();
-  const run = { bed, side, watched: await watchPods(bed.kube, side, stopping.signal) };
+  const sandboxes = createSemaphore({ permits: SANDBOXES_AT_ONCE });
+  const acquireSandbox = () => sandboxes.acquire(stopping.signal);
+  const run = { bed, side, watched: await watchPods(bed.kube, side, stopping.signal), acquireSandbox };
   const rows = new Map<string, () => Rows>();
   const waiting = [...selected];
   const queue = async () => {

@@ -292,7 +292,14 @@ const tokenCases: readonly PodCase[] = [
   }),
 ];
 
-/** A pod that shows its files once the file `/v/NAME` holds `later`. */
+/**
+ * A shell condition: the file below the volume at `/v/NAME` holds `later`, and the update is complete. Its last step
+ * removes the folder of the files before.
+ */
+export const isUpdated = (volume: string, file: string): string =>
+  `grep -q later /v/${volume}/${file} 2>/dev/null && [ "$(ls -d /v/${volume}/..2* | wc -l)" = 1 ]`;
+
+/** A pod that shows the files of its volume `v` once the file of this path in it holds `later`. */
 function updateCase(
   name: string,
   file: string,
@@ -301,7 +308,7 @@ function updateCase(
     readonly afterwards: Omit<NonNullable<PodCase["afterwards"]>, "until">;
   },
 ): PodCase {
-  const text = `until grep -q later /v/${file} 2>/dev/null; do sleep 0.3; done; ${viewScript("files", "texts", "mountinfo")}`;
+  const text = `until ${isUpdated("v", file)}; do sleep 0.3; done; ${viewScript("files", "texts", "mountinfo")}`;
   const { afterwards, ...rest } = change;
   return {
     ...volumeCase(name, ["files", "texts", "mountinfo"], volumes, { container: { command: script(text) } }),
@@ -314,7 +321,7 @@ function updateCase(
 const updateCases: readonly PodCase[] = [
   updateCase(
     "config-map-volume-changes",
-    "v/plain",
+    "plain",
     { v: { configMap: { name: "changing" } } },
     {
       objects: [configMap("changing", { plain: "sooner", gone: "sooner", same: "same" })],
@@ -326,7 +333,7 @@ const updateCases: readonly PodCase[] = [
   ),
   updateCase(
     "projected-volume-changes",
-    "v/deep/plain",
+    "deep/plain",
     { v: { projected: { sources: [{ secret: { name: "changing", items: [item("plain", "deep/plain", 0o400)] } }] } } },
     {
       objects: [secret("changing", { plain: "sooner" })],
@@ -335,7 +342,7 @@ const updateCases: readonly PodCase[] = [
   ),
   updateCase(
     "config-map-volume-appears",
-    "v/plain",
+    "plain",
     { v: { configMap: { name: "appearing", optional: true } } },
     {
       afterwards: { kind: "apply objects", objects: [configMap("appearing", { plain: "later" })] },
@@ -343,7 +350,7 @@ const updateCases: readonly PodCase[] = [
   ),
   updateCase(
     "downward-volume-changes",
-    "v/annotations",
+    "annotations",
     { v: { downwardAPI: { items: [field("annotations", "metadata.annotations")] } } },
     { annotations: { note: "sooner" }, afterwards: { kind: "annotate", annotation: "added=later" } },
   ),

@@ -302,7 +302,8 @@ const probeCases: readonly PodCase[] = [
     isReady,
     { ...web, ports: [{ name: "web", containerPort: 8080 }] },
   ),
-  probeCase("unready-by-grpc", { grpc: { port: 9 } }, isUnready),
+  // A client of gRPC tries to connect until the timeout.
+  probeCase("unready-by-grpc", { grpc: { port: 9 }, timeoutSeconds: 5 }, isUnready),
   probeCase("unready-by-tls", { httpGet: { port: 8080, scheme: "HTTPS" }, initialDelaySeconds: 5 }, isUnready, web),
   probeCase("unready-by-closed-port", { httpGet: { port: 9 } }, isUnready),
   probeCase("unready-by-name", { httpGet: { port: "none" } }, isUnready),
@@ -336,17 +337,20 @@ const probeCases: readonly PodCase[] = [
   ),
 ];
 
+/** Runs until SIGTERM, and notes when it handles it: a hook that fails sooner may stop the container before that. */
+const whenUp = script("touch /notes/up; exec sleep 1000000");
+const untilUp = "until test -e /notes/up; do sleep 0.1; done";
 /**
- * Closes each connection without a response, which fails a hook, but only once another container handles SIGTERM: a hook
- * that fails sooner may stop it before that. A response of any status would be a success.
+ * Closes each connection without a response, which fails a hook, but only once another container handles SIGTERM. A
+ * response of any status would be a success.
  */
-const closingServer = ["nc", "-ll", "-p", "8080", "-e", "sh", "-c", "until test -e /notes/up; do sleep 0.1; done"];
+const closingServer = ["nc", "-ll", "-p", "8080", "-e", "sh", "-c", untilUp];
 
 const hookCases: readonly PodCase[] = [
   hookCase("post-start", { postStart: exec(appendNote("hook")) }, hasEnded, {
     command: script(`until test -s /notes/all; do sleep 0.1; done; ${reportNotes}`),
   }),
-  hookCase("post-start-fails", { postStart: exec("echo no; exit 7") }, hasEnded, { command: untilStopped }),
+  hookCase("post-start-fails", { postStart: exec(`${untilUp}; echo no; exit 7`) }, hasEnded, { command: whenUp }),
   hookCase("pre-stop", { preStop: exec(appendNote("hook")) }, isReady, {
     command: onSigterm(`${appendNote("signal")}; ${reportNotes}`),
   }),
@@ -355,7 +359,7 @@ const hookCases: readonly PodCase[] = [
     "post-start-by-http-fails",
     hasEnded,
     {
-      command: script("touch /notes/up; exec sleep 1000000"),
+      command: whenUp,
       lifecycle: { postStart: { httpGet: { port: 8080 } } },
     },
     {
@@ -367,9 +371,13 @@ const hookCases: readonly PodCase[] = [
     },
   ),
   hookCase("post-start-sleeps", { postStart: { sleep: { seconds: 2 } } }, isReady, {}),
-  hookCase("post-start-without-command", { postStart: { exec: { command: ["/no/such"] } } }, hasEnded, {
-    command: untilStopped,
-  }),
+  notesCase(
+    "post-start-without-command",
+    hasEnded,
+    { command: ["sleep", "1000000"], lifecycle: { postStart: { exec: { command: ["/no/such"] } } } },
+    // This hook cannot wait for the container. In the sandbox's process namespace the container needs no handler of SIGTERM.
+    { restartPolicy: "Never", shareProcessNamespace: true },
+  ),
   {
     ...hookCase("pre-stop-outlasts-its-grace", { preStop: exec("sleep 1000") }, isReady, {}),
     gracePeriodSeconds: 3,

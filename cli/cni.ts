@@ -7,6 +7,7 @@ import { isNamespaceMount } from "../host/network-namespace.ts";
 import { EXIT_CODES } from "../host/signals.ts";
 import { createLocalExecutor } from "./cni/local-executor.ts";
 import { CHAIN_DIR, type CniSettings, readSettings } from "./cni/settings.ts";
+import { staticDelegate } from "./cni/static-delegate.ts";
 import { type CniVerbDeps, runVerb } from "./cni/verbs.ts";
 import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
@@ -30,7 +31,7 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
   gc      removes the attachments whose network namespace is gone, and what plugins keep of others than those in the cache
 
   install    makes the agent execute the networks of --chain-dir: --conf-dir, the conf_dir of the container runtime, gets a
-             list whose only plugin is this program, linked into the first --bin-dir
+             list whose only plugin is berth-cni, in the first --bin-dir; it starts this program when the agent is away
   uninstall  removes both, unless pods of the built-in network exist
 
   berth cni add --netns /run/netns/blue --capability-args '{"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}'
@@ -108,7 +109,8 @@ function createDeps(settings: CniSettings, signal: AbortSignal): CniVerbDeps {
   const cni = executor.createCni((call) => void calls.push(call));
   const program = import.meta.path.startsWith("/$bunfs/") ? process.execPath : undefined;
   const columns = columnsOf(process.stdout);
-  return { ...executor, cni, files, program, isNamespace: isNamespaceMount, calls, signal, columns };
+  const installation = { program, staticDelegate: staticDelegate() };
+  return { ...executor, ...installation, cni, files, isNamespace: isNamespaceMount, calls, signal, columns };
 }
 
 function refuse(message: string, code: number): number {

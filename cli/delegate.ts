@@ -8,13 +8,13 @@ import type { NetworkDefinitions } from "../cni/secondary/pod-networks.ts";
 import { createClock } from "../host/clock.ts";
 
 /**
- * This program as the CNI plugin `berth-cni`, which a container runtime starts for each call. The parameters are in the
- * environment. Prints what the specification says and returns the exit code. It loads the executor only when the agent is away.
+ * This program as the CNI plugin `berth-cni`, which a container runtime starts for each call, itself or by way of the small form in
+ * `berth-cni.c`. The parameters are in the environment. Prints what the specification says and returns the exit code. It loads the executor only when the agent is away.
  */
-export async function runCniDelegate(): Promise<number> {
+export async function runCniDelegate(args: readonly string[]): Promise<number> {
   const { env } = process;
   const readStdin = () => Bun.stdin.text();
-  const { stdout, exitCode } = await runDelegate({ env, readStdin, clock: createClock(), askAgent, execute });
+  const { stdout, exitCode } = await runDelegate({ args, env, readStdin, clock: createClock(), askAgent, execute });
   await Bun.write(Bun.stdout, stdout);
   return exitCode;
 }

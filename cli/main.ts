@@ -35,7 +35,7 @@ berth COMMAND --help lists the flags of a command. Started under the name kubele
  */
 async function main(name: string, args: readonly string[]): Promise<number> {
   if (name === "kubelet") return await run(args, kubelet);
-  if (name === "berth-cni") return await (await import("./delegate.ts")).runCniDelegate();
+  if (name === "berth-cni") return await (await import("./delegate.ts")).runCniDelegate(args);
   const [command, ...rest] = args;
   switch (command) {
     case "run":

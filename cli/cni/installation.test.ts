@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CacheEntry } from "../../cni/cache-entry.ts";
@@ -25,13 +25,18 @@ const paths = () => ({
   socket: "/var/lib/kubelet/cni.sock",
 });
 
-const deps = (entries: readonly CacheEntry[] = [], program: string | undefined = "/usr/bin/berth") => ({
+const deps = (
+  entries: readonly CacheEntry[] = [],
+  program: string | undefined = "/usr/bin/berth",
+  staticDelegate?: Uint8Array,
+) => ({
   files: createFiles("/"),
   cache: {
     list: async () => ({ entries, unreadable: [] }),
     remove: async ({ containerId }: CacheEntry) => void removed.push(containerId),
   },
   program,
+  staticDelegate,
 });
 
 const entryOf = (type: string, containerId: string, pod?: string): CacheEntry => ({
@@ -64,6 +69,32 @@ test("install writes the list and the link, again over what is there, and uninst
     expect(await uninstallDelegate(paths(), deps([entryOf("bridge", "3f2a", "web")]))).toMatchObject({ wasInstalled });
     expect([await readdir(join(folder, "runtime.d")), await readdir(join(folder, "bin"))]).toEqual([[], []]);
   }
+});
+
+test("install writes the small form with a link to the program beside it, and uninstall removes both", async () => {
+  const [plugin, whole] = [join(folder, "bin/berth-cni"), join(folder, "bin/berth-cni.program")];
+  // Over a link of an earlier build, over itself, and in its stead a link again.
+  await installDelegate(paths(), deps());
+  for (const content of ["first", "second"]) {
+    await installDelegate(paths(), deps([], "/opt/berth", Buffer.from(content)));
+    expect([await readFile(plugin, "utf8"), await readlink(whole)]).toEqual([content, "/opt/berth"]);
+    expect((await lstat(plugin)).mode).toBe(0o100755);
+  }
+  await installDelegate(paths(), deps());
+  expect([await readlink(plugin), await readdir(join(folder, "bin"))]).toEqual(["/usr/bin/berth", ["berth-cni"]]);
+  await installDelegate(paths(), deps([], "/opt/berth", Buffer.from("third")));
+  expect(await uninstallDelegate(paths(), deps())).toMatchObject({ wasInstalled: true });
+  expect(await readdir(join(folder, "bin"))).toEqual([]);
+});
+
+test("install over a program of another maker is refused, in both forms", async () => {
+  await writeFile(join(folder, "bin/berth-cni"), "another program");
+  for (const form of [undefined, Buffer.from("small")])
+    await expect(installDelegate(paths(), deps([], "/usr/bin/berth", form))).rejects.toMatchObject({
+      code: 4,
+      message: `--bin-dir: ${folder}/bin/berth-cni is a file that berth cni install has not made; remove it`,
+    });
+  expect(await readdir(join(folder, "bin"))).toEqual(["berth-cni"]);
 });
 
 test("install makes the folders that are missing, and says whether there is a network to execute", async () => {

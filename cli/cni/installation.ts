@@ -26,22 +26,27 @@ type Paths = Pick<CniSettings, "confDir" | "chainDir" | "binDirs" | "cacheDir" |
 
 export interface InstallationDeps {
   /** Rooted at `/`. */
-  readonly files: Pick<Files, "list" | "read" | "write" | "link" | "readLink" | "makeFolder" | "remove">;
+  readonly files: Pick<
+    Files,
+    "list" | "read" | "write" | "link" | "readLink" | "stat" | "rename" | "makeFolder" | "remove"
+  >;
   readonly cache: Pick<ResultCache, "list" | "remove">;
   /** The path of this program; undefined if it runs from source, so that no runtime can start it. */
   readonly program: string | undefined;
+  /** The small form of the plugin; undefined if this program was built without it. */
+  readonly staticDelegate: Uint8Array | undefined;
 }
 
 interface Installation {
   /** The delegate's list. */
   readonly list: string;
-  /** The link to this program. */
+  /** The plugin that the runtime calls: its small form, or a link to this program. */
   readonly binary: string;
 }
 
 /**
- * Makes the delegate the network of a container runtime: a list in the runtime's own folder, and a link to this program among
- * the plugins; `hasChain` says whether there is a network that it executes. The list comes last, so that a runtime that reads it finds the plugin. Rejects with `CniError` code 4 for folders
+ * Makes the delegate the network of a container runtime: a list in the runtime's own folder, and the plugin among the others, in its
+ * small form if there is one; `hasChain` says whether there is a network that it executes. The list comes last, so that a runtime that reads it finds the plugin. Rejects with `CniError` code 4 for folders
  * that do not fit, and with `FilesError`.
  */
 export async function installDelegate(
@@ -49,7 +54,7 @@ export async function installDelegate(
   deps: InstallationDeps,
 ): Promise<Installation & { readonly hasChain: boolean }> {
   const { confDir, chainDir, binDirs, cacheDir, socket } = paths;
-  const { files, program } = deps;
+  const { files, program, staticDelegate } = deps;
   if (program === undefined)
     throw invalid(
       "only the compiled program can be a plugin; npm run build makes it, and dist/berth cni install works",
@@ -69,8 +74,10 @@ export async function installDelegate(
   const looping = await networkWithDelegate(files, chainDir);
   if (looping !== undefined)
     throw invalid(`--chain-dir: ${looping.file} contains ${DELEGATE_TYPE}, which would call itself without end`);
+  if ((await files.stat(binary)) !== undefined && !(await isInstalled(binary, files)))
+    throw invalid(`--bin-dir: ${binary} is a file that berth cni install has not made; remove it`);
   await files.makeFolder(dirname(binary), 0o755);
-  await files.link(binary, program);
+  await installBinary(binary, program, { files, staticDelegate });
   await files.makeFolder(confDir, 0o755);
   const delegate: DelegateConf = { socket, confDir: chainDir, binDirs, cacheDir, timeoutMs: TIMEOUT_MS };
   await files.write(list, formatDelegateList(delegate), 0o644);
@@ -78,7 +85,7 @@ export async function installDelegate(
 }
 
 /**
- * Removes the delegate: first the list, then the link, and what the runtime has cached of it; resolves with both paths, and whether
+ * Removes the delegate: first the list, then the plugin, and what the runtime has cached of it; resolves with both paths, and whether
  * there was one. Rejects with `FilesError`, and with `CniError` code 4 for other folders than those of the list, and while the built-in
  * network has attachments: a runtime has no binary that could remove them.
  */
@@ -97,17 +104,36 @@ export async function uninstallDelegate(
       `the built-in network has ${names.length} attachments, which only Berth can remove: ${names.join(", ")}`,
     );
   await files.remove(list);
-  // A file that is no link is not ours.
-  const hasLink = (await files.readLink(binary)) !== undefined;
-  if (hasLink) await files.remove(binary);
+  const hasBinary = await isInstalled(binary, files);
+  if (hasBinary) for (const path of [binary, wholeOf(binary)]) await files.remove(path);
   // The runtime deletes the pods that run from the chain now, and would leave what it has cached of the delegate.
   const { socket } = delegate ?? {};
   if (socket !== undefined)
     for (const entry of entries.filter((one) => isOfDelegate(one, socket))) await cache.remove(entry);
-  return { list, binary, wasInstalled: delegate !== undefined || hasLink };
+  return { list, binary, wasInstalled: delegate !== undefined || hasBinary };
 }
 
-/** With other folders it would ask another cache, and leave the link. */
+/** What the small form executes when the agent is away: a link to this program beside it. */
+const wholeOf = (binary: string) => `${binary}.program`;
+
+/** Whether a file is the plugin: a link, or a file with the link to the whole program beside it. Any other file is not ours. */
+async function isInstalled(binary: string, files: InstallationDeps["files"]): Promise<boolean> {
+  const links = [await files.readLink(binary), await files.readLink(wholeOf(binary))];
+  return links.some((target) => target !== undefined);
+}
+
+/** Replaces the plugin atomically, since a runtime may call it at any time. */
+async function installBinary(
+  binary: string,
+  program: string,
+  { files, staticDelegate }: Pick<InstallationDeps, "files" | "staticDelegate">,
+): Promise<void> {
+  await files.link(wholeOf(binary), program);
+  if (staticDelegate === undefined) await files.rename(wholeOf(binary), binary);
+  else await files.write(binary, staticDelegate, 0o755);
+}
+
+/** With other folders it would ask another cache, and leave the plugin. */
 function checkSameFolders(paths: Pick<Paths, "binDirs" | "cacheDir">, delegate: DelegateConf, list: string): void {
   if (delegate.cacheDir !== paths.cacheDir)
     throw invalid(`--cache-dir: found ${paths.cacheDir}, must be ${delegate.cacheDir} as in ${list}`);

@@ -133,7 +133,7 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     const next = "restart the agent, and the container runtime with its former conf_dir";
     const text = wasInstalled
       ? `${list} and ${binary} are removed; ${next}\n`
-      : `nothing was installed: there is neither ${list} nor the link ${binary}\n`;
+      : `nothing was installed: there is neither ${list} nor ${binary}\n`;
     return { text, json: { list, binary, wasInstalled }, isGood: true };
   },
 };

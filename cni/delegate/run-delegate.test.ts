@@ -22,6 +22,7 @@ const lost: AgentAnswer = { kind: "lost", reason: "connection reset" };
 async function run(verb: string, answer: AgentAnswer | Error = answered, changed: Partial<DelegateDeps> = {}) {
   const calls: string[] = [];
   const { stdout, exitCode } = await runDelegate({
+    args: [],
     env: { CNI_COMMAND: verb, ...parameters },
     readStdin: async () => stdin,
     clock: new FakeClock(),
@@ -116,6 +117,23 @@ test("the time limit is that of the whole call, also without an agent", async ()
   });
 });
 
+test("of a call that the small form hands over, only the time that is left", async () => {
+  const clock = new FakeClock();
+  const execute: DelegateDeps["execute"] = (_conf, _call, signal) => hang(signal);
+  const ended = run("DEL", away, { clock, execute, args: ["--time-left-ms=500"] });
+  await clock.advance(500);
+  expect(await ended).toMatchObject({ exitCode: 1, output: { code: 11 } });
+});
+
+test("other arguments are refused", async () => {
+  for (const args of [["--help"], ["--time-left-ms=0"], ["--time-left-ms=5", "more"]])
+    expect(await run("DEL", answered, { args })).toMatchObject({
+      calls: [],
+      exitCode: 1,
+      output: { code: 4, msg: expect.stringContaining(`found the arguments ${JSON.stringify(args)}, must be none`) },
+    });
+});
+
 test("VERSION, STATUS and GC need neither the agent nor a configuration", async () => {
   const readStdin = () => Promise.reject(new Error("standard input was read"));
   expect(await run("VERSION", answered, { readStdin })).toEqual({
@@ -136,6 +154,7 @@ const rows: readonly (readonly [string, string, string, number, string])[] = [
     'CNI_COMMAND: found "PING", must be one of ADD, DEL, CHECK, STATUS, GC, VERSION',
   ],
   ["what is not JSON", "ADD", "{", 6, "the configuration on standard input is not JSON: "],
+  ["a configuration that is too long", "ADD", " ".repeat(1_048_577), 6, "is longer than 1048576 bytes"],
   ["what is no object", "ADD", "[]", 6, "the configuration on standard input is no JSON object"],
   ["another version", "ADD", '{"cniVersion":"0.4.0"}', 1, 'cniVersion: found "0.4.0", must be "1.0.0"'],
   [

@@ -8,7 +8,12 @@ import { DELEGATE_VERSION, type DelegateConf, parseDelegateConf } from "./delega
 import { toCniError, toErrorObject } from "./error-object.ts";
 import type { CallOutput } from "./execute-call.ts";
 
+/** As MAX_INPUT of berth-cni.c, which hands a longer configuration over to this program. */
+const MAX_CONF_BYTES = 1 << 20;
+
 export interface DelegateDeps {
+  /** A runtime gives none. The small form of the plugin says how much of the call's time is left: `--time-left-ms=N`. */
+  readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly readStdin: () => Promise<string>;
   readonly clock: Clock;
@@ -38,8 +43,9 @@ export async function runDelegate(deps: DelegateDeps): Promise<DelegateExit> {
 }
 
 async function answer(deps: DelegateDeps): Promise<CallOutput> {
-  const { env, readStdin } = deps;
+  const { args, env, readStdin } = deps;
   const verb = env["CNI_COMMAND"] ?? "";
+  const timeLeftMs = parseTimeLeft(args);
   if (verb === "VERSION") return { cniVersion: DELEGATE_VERSION, supportedVersions: [DELEGATE_VERSION] };
   // The agent calls STATUS and GC of the chain itself.
   if (verb === "STATUS" || verb === "GC") return undefined;
@@ -49,7 +55,8 @@ async function answer(deps: DelegateDeps): Promise<CallOutput> {
   }
   const fields = parseConf(await readStdin());
   const conf = parseDelegateConf(fields, "the configuration of berth-cni");
-  return withoutResult(verb, await callInTime(deps, conf, readDelegateCall(verb, env, fields)));
+  const call = readDelegateCall(verb, env, fields);
+  return withoutResult(verb, await callInTime(deps, conf, call, timeLeftMs ?? conf.timeoutMs));
 }
 
 /** DEL and CHECK print nothing. */
@@ -57,11 +64,16 @@ const withoutResult = (verb: DelegateCall["verb"], output: CallOutput): CallOutp
   verb === "ADD" ? output : undefined;
 
 /** Rejects with code 11 when the call has taken all its time, and says what it has waited for. */
-async function callInTime(deps: DelegateDeps, conf: DelegateConf, call: DelegateCall): Promise<CallOutput> {
+async function callInTime(
+  deps: DelegateDeps,
+  conf: DelegateConf,
+  call: DelegateCall,
+  timeLeftMs: number,
+): Promise<CallOutput> {
   const { clock, askAgent, execute } = deps;
   const { socket, timeoutMs } = conf;
   const deadline = new AbortController();
-  const cancel = clock.wakeAt(clock.now() + timeoutMs, () => deadline.abort());
+  const cancel = clock.wakeAt(clock.now() + timeLeftMs, () => deadline.abort());
   const { signal } = deadline;
   let waitsFor = `the agent on ${socket}, which may be stopped,`;
   try {
@@ -83,8 +95,23 @@ async function callInTime(deps: DelegateDeps, conf: DelegateConf, call: Delegate
   }
 }
 
-/** Throws `CniError` with code 1 for another version than the list of `berth cni install` has. */
+/** Undefined without arguments. Throws `CniError` with code 4 for any other than the one of the small form. */
+function parseTimeLeft(args: readonly string[]): number | undefined {
+  const [first, ...rest] = args;
+  if (first === undefined) return undefined;
+  const [, digits] = /^--time-left-ms=([1-9]\d{0,14})$/.exec(first) ?? [];
+  if (digits !== undefined && rest.length === 0) return Number(digits);
+  const message = `found the arguments ${JSON.stringify(args)}, must be none: a container runtime calls berth-cni with variables of the environment`;
+  throw new CniError(cniCodes.invalidEnvironment, message);
+}
+
+/** Throws `CniError` with code 6 for a text that is too long or no object, with code 1 for another version than the list of `berth cni install` has. */
 function parseConf(text: string): Readonly<Record<string, unknown>> {
+  if (Buffer.byteLength(text) > MAX_CONF_BYTES)
+    throw new CniError(
+      cniCodes.decodingFailure,
+      `the configuration on standard input is longer than ${MAX_CONF_BYTES} bytes`,
+    );
   const fields = parseJson(text);
   if (!isObject(fields))
     throw new CniError(cniCodes.decodingFailure, "the configuration on standard input is no JSON object");

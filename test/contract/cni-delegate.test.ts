@@ -1,7 +1,7 @@
 // The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
 // and with one that is stopped or killed.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, mkdtemp, readdir, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -9,14 +9,17 @@ import type { NetworkSource } from "../../agent/config/config.ts";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { pollUntil } from "../bed/poll-until.ts";
+import { type DelegateForm, delegateForms } from "./delegate-forms.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
-const main = join(import.meta.dirname, "../../cli/main.ts");
 const agentProcess = join(import.meta.dirname, "network-process.ts");
 const inOuter = ["netns", "exec", "outer"];
 const TIMEOUT_MS = 3_000;
 const namespaces = ["outer", "inner", "second"];
 
+const forms = await delegateForms();
+
+let form: DelegateForm;
 let folder: string;
 let agent: Bun.Subprocess<"ignore", "pipe", "inherit"> | undefined;
 
@@ -79,8 +82,7 @@ async function call(
   const args = `K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=${containerId}`;
   const env = { ...parameters, CNI_ARGS: args, CNI_PATH: join(folder, "bin") };
   const startedMs = performance.now();
-  // The name by which the program knows what it is: a link to Bun, since this is a run from source.
-  const argv = [...inOuter, join(folder, "bin/berth-cni"), main];
+  const argv = [...inOuter, ...form.argv(join(folder, "bin"))];
   const { stdout, stderr, exitCode } = await execa("ip", argv, { env, input, reject: false });
   const output = stdout === "" ? undefined : (JSON.parse(stdout) as Readonly<Record<string, unknown>>);
   return { output, stderr, exitCode, durationMs: performance.now() - startedMs };
@@ -111,15 +113,16 @@ const attached = { links: ["eth0", "veth"], addresses: ["10.222.5.2"], cached: [
 const nothing = { links: [], addresses: [], cached: [] };
 
 inMountNamespace(import.meta.path, "the delegate of a container runtime", () => {
-  describe("the delegate", () => {
-    beforeAll(async () => {
-      await execa("mount", ["-t", "tmpfs", "tmpfs", "/run"]);
-    });
+  beforeAll(async () => {
+    await execa("mount", ["-t", "tmpfs", "tmpfs", "/run"]);
+  });
+  describe.each(forms)("$name", (each) => {
     afterAll(killAgent);
     beforeEach(async () => {
       folder = await mkdtemp(join(tmpdir(), "berth-delegate-"));
       for (const name of ["net.d", "bin", "runtime.d", "root"]) await mkdir(join(folder, name));
-      await symlink(process.execPath, join(folder, "bin/berth-cni"));
+      form = each;
+      await form.install(join(folder, "bin"));
       await putChain({});
       await writeFile(join(folder, "runtime.d/10-berth.conflist"), formatDelegateList(conf(TIMEOUT_MS)));
       for (const name of namespaces) await execa("ip", ["netns", "add", name]);

@@ -1,0 +1,473 @@
+// The CNI plugin `berth-cni` in its small form. A container runtime starts it for each call; it hands ADD, DEL and CHECK over to the
+// agent, as run-delegate.ts does, and prints the agent's answer. It starts in a tenth of the time that the whole program needs.
+//
+//   ADD, DEL, CHECK ──► agent there ──► its result or its error object
+//                   ──► agent away, or anything that this file does not know ──► berth-cni.program with the same input
+//   another verb    ──► berth-cni.program
+//
+// `berth cni install` links berth-cni.program beside this program. The link and the configuration of the call say what is executed and
+// asked; no variable of the environment does. Nothing is allocated; each buffer has a limit, and what is longer goes to the program.
+
+#include "linux.h"
+
+// As MAX_CONF_BYTES of run-delegate.ts.
+#define MAX_INPUT (1 << 20)
+// The input's runtimeConfig, and the parameters, which the kernel limits to 128 KiB each.
+#define MAX_REQUEST (2 << 20)
+#define MAX_ANSWER (4 << 20)
+
+struct text {
+  const char *at;
+  size_t length;
+};
+
+struct buffer {
+  char *at;
+  size_t length;
+  size_t size;
+  bool is_full;
+};
+
+#define TEXT(literal) ((struct text){literal, sizeof(literal) - 1})
+#define BUFFER(array) ((struct buffer){array, 0, sizeof(array), false})
+
+static const char *const *environment;
+static struct text verb;
+
+// The configuration on standard input.
+static char input[MAX_INPUT + 1];
+static size_t input_length;
+static bool is_input_read;
+
+// The fields of the configuration that this program reads, as JSON.
+static struct text socket_path;
+static struct text timeout_ms;
+static struct text runtime_config;
+static long deadline_ms;
+
+static bool equals(struct text one, struct text other) {
+  if (one.length != other.length) return false;
+  for (size_t at = 0; at < one.length; at++)
+    if (one.at[at] != other.at[at]) return false;
+  return true;
+}
+
+static bool contains(struct text text, char wanted) {
+  for (size_t at = 0; at < text.length; at++)
+    if (text.at[at] == wanted) return true;
+  return false;
+}
+
+static void append(struct buffer *to, struct text text) {
+  if (text.length > to->size - to->length) {
+    to->is_full = true;
+    return;
+  }
+  memcpy(to->at + to->length, text.at, text.length);
+  to->length += text.length;
+}
+
+static void append_number(struct buffer *to, unsigned long number) {
+  char digits[20];
+  size_t at = sizeof digits;
+  do {
+    digits[--at] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number > 0);
+  append(to, (struct text){digits + at, sizeof digits - at});
+}
+
+// The number of a text of up to 15 digits; -1 for any other.
+static long number_of(struct text text) {
+  if (text.length == 0 || text.length > 15) return -1;
+  long number = 0;
+  for (size_t at = 0; at < text.length; at++) {
+    if (text.at[at] < '0' || text.at[at] > '9') return -1;
+    number = number * 10 + (text.at[at] - '0');
+  }
+  return number;
+}
+
+// A variable of the environment; empty if it is missing.
+static struct text variable(struct text name) {
+  for (const char *const *each = environment; *each != NULL; each++) {
+    size_t at = 0;
+    while (at < name.length && (*each)[at] == name.at[at]) at++;
+    if (at < name.length || (*each)[at] != '=') continue;
+    struct text value = {*each + at + 1, 0};
+    while (value.at[value.length] != '\0') value.length++;
+    return value;
+  }
+  return TEXT("");
+}
+
+static long now_ms(void) {
+  struct kernel_time now = {0, 0};
+  sys_clock(&now);
+  return now.seconds * 1000 + now.fraction / 1000000;
+}
+
+static bool write_all(int file, const char *from, size_t size) {
+  while (size > 0) {
+    long written = sys_write(file, from, size);
+    if (written == -EINTR) continue;
+    if (written <= 0) return false;
+    from += written;
+    size -= (size_t)written;
+  }
+  return true;
+}
+
+// Ends with the error object of the specification, section 5. No part of the message needs an escape of JSON.
+__attribute__((noreturn)) static void fail(unsigned code, const struct text *message, size_t parts) {
+  static char line[8192];
+  struct buffer to = BUFFER(line);
+  append(&to, TEXT("{\"cniVersion\":\"1.0.0\",\"code\":"));
+  append_number(&to, code);
+  append(&to, TEXT(",\"msg\":\""));
+  for (size_t part = 0; part < parts; part++) append(&to, message[part]);
+  append(&to, TEXT("\"}\n"));
+  write_all(1, to.at, to.length);
+  sys_exit(1);
+}
+
+#define FAIL(code, ...) \
+  fail(code, (const struct text[]){__VA_ARGS__}, sizeof((const struct text[]){__VA_ARGS__}) / sizeof(struct text))
+
+__attribute__((noreturn)) static void fail_in_time(void) {
+  FAIL(11, TEXT("the agent on "), socket_path, TEXT(", which may be stopped, has not answered "), verb, TEXT(" within "),
+       timeout_ms, TEXT(" ms"));
+}
+
+static long time_left_ms(void) {
+  long left = deadline_ms - now_ms();
+  if (left <= 0) fail_in_time();
+  return left;
+}
+
+// Makes what was read of standard input readable again.
+static bool give_input_back(void) {
+  long file = sys_memfd("berth-cni");
+  return file >= 0 && write_all((int)file, input, input_length) && sys_rewind((int)file) == 0 &&
+         sys_duplicate((int)file, 0) == 0;
+}
+
+// Executes the whole program in place of this one, with the same environment and input, and with the time that is left of the call.
+__attribute__((noreturn)) static void execute_program(void) {
+  static char path[4096 + 32];
+  static char time_left[64];
+  struct buffer to = BUFFER(time_left);
+  if (deadline_ms != 0) {
+    append(&to, TEXT("--time-left-ms="));
+    append_number(&to, (unsigned long)time_left_ms());
+  }
+  const char *arguments[] = {"berth-cni", deadline_ms == 0 ? NULL : time_left, NULL};
+  long folder = sys_read_link("/proc/self/exe", path, 4096);
+  while (folder > 0 && path[folder - 1] != '/') folder--;
+  if (folder > 0 && (!is_input_read || give_input_back())) {
+    struct buffer whole = {path, (size_t)folder, sizeof path, false};
+    append(&whole, (struct text){"berth-cni.program", sizeof "berth-cni.program"});
+    sys_execute(path, arguments, environment);
+  }
+  FAIL(5, TEXT("cannot execute berth-cni.program beside berth-cni; berth cni install links it"));
+}
+
+// The agent has got the call, and ended before it answered. The runtime calls DEL after an ADD that has failed.
+__attribute__((noreturn)) static void lose(struct text reason) {
+  if (!equals(verb, TEXT("ADD"))) execute_program();
+  FAIL(11, TEXT("the agent on "), socket_path, TEXT(" has ended during ADD ("), reason,
+       TEXT("); DEL and another ADD may follow"));
+}
+
+// ---- JSON: enough to find the fields of an object. The agent parses what it gets.
+
+static const char *skip_space(const char *at, const char *end) {
+  while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')) at++;
+  return at;
+}
+
+// The end of a string, or NULL.
+static const char *skip_string(const char *at, const char *end) {
+  if (at == end || *at != '"') return NULL;
+  for (at++; at < end; at++) {
+    if (*at == '"') return at + 1;
+    if (*at == '\\') at++;
+  }
+  return NULL;
+}
+
+// The end of a value, or NULL: of a string, of what stands in brackets, or of any other word.
+static const char *skip_value(const char *at, const char *end) {
+  size_t depth = 0;
+  const char *start = at;
+  while (at < end) {
+    if (*at == '"') {
+      at = skip_string(at, end);
+      if (at == NULL || depth == 0) return at;
+      continue;
+    }
+    if (*at == '{' || *at == '[') depth++;
+    else if (*at == '}' || *at == ']') {
+      if (depth == 0) break;
+      if (--depth == 0) return at + 1;
+    } else if (depth == 0 && (*at == ',' || skip_space(at, end) > at)) break;
+    at++;
+  }
+  return depth == 0 && at > start ? at : NULL;
+}
+
+struct field {
+  // With its quotes.
+  struct text name;
+  struct text *value;
+};
+
+// Finds fields of a JSON object; the value of a missing one stays. Returns false for what is no object, or has a name with an escape.
+static bool find_fields(struct text json, const struct field *fields, size_t count) {
+  const char *end = json.at + json.length;
+  const char *at = skip_space(json.at, end);
+  if (at == end || *at != '{') return false;
+  at = skip_space(at + 1, end);
+  if (at < end && *at == '}') return skip_space(at + 1, end) == end;
+  for (;;) {
+    const char *name = skip_space(at, end);
+    at = skip_string(name, end);
+    if (at == NULL) return false;
+    struct text found = {name, (size_t)(at - name)};
+    if (contains(found, '\\')) return false;
+    at = skip_space(at, end);
+    if (at == end || *at != ':') return false;
+    const char *value = skip_space(at + 1, end);
+    at = skip_value(value, end);
+    if (at == NULL) return false;
+    for (size_t each = 0; each < count; each++)
+      if (equals(found, fields[each].name)) *fields[each].value = (struct text){value, (size_t)(at - value)};
+    at = skip_space(at, end);
+    if (at == end) return false;
+    if (*at == '}') return skip_space(at + 1, end) == end;
+    if (*at++ != ',') return false;
+  }
+}
+
+// Whether a text can stand in a JSON string as it is.
+static bool is_plain(struct text text) {
+  for (size_t at = 0; at < text.length; at++)
+    if (text.at[at] < ' ' || text.at[at] > '~' || text.at[at] == '"' || text.at[at] == '\\') return false;
+  return true;
+}
+
+// ---- The call
+
+static void read_input(void) {
+  is_input_read = true;
+  while (input_length < sizeof input) {
+    long count = sys_read(0, input + input_length, sizeof input - input_length);
+    if (count == -EINTR) continue;
+    if (count < 0) FAIL(5, TEXT("cannot read the configuration on standard input"));
+    if (count == 0) break;
+    input_length += (size_t)count;
+  }
+}
+
+// Returns whether this program can hand the call over to an agent.
+static bool read_conf(void) {
+  struct text version = TEXT("");
+  struct text quoted = TEXT("");
+  const struct field fields[] = {
+      {TEXT("\"cniVersion\""), &version},
+      {TEXT("\"socket\""), &quoted},
+      {TEXT("\"timeoutMs\""), &timeout_ms},
+      {TEXT("\"runtimeConfig\""), &runtime_config},
+  };
+  runtime_config = TEXT("{}");
+  if (input_length > MAX_INPUT) return false;
+  if (!find_fields((struct text){input, input_length}, fields, sizeof fields / sizeof *fields)) return false;
+  long timeout = number_of(timeout_ms);
+  if (!equals(version, TEXT("\"1.0.0\"")) || timeout <= 0 || runtime_config.at[0] != '{') return false;
+  if (quoted.length < 3 || quoted.at[0] != '"' || quoted.at[1] != '/') return false;
+  socket_path = (struct text){quoted.at + 1, quoted.length - 2};
+  if (!is_plain(socket_path) || socket_path.length >= sizeof((struct unix_address *)0)->path) return false;
+  deadline_ms = now_ms() + timeout;
+  return true;
+}
+
+static bool append_string(struct buffer *to, struct text name, struct text value) {
+  append(to, name);
+  append(to, TEXT(":\""));
+  append(to, value);
+  append(to, TEXT("\","));
+  return is_plain(value);
+}
+
+// CNI_ARGS, KEY=VALUE;KEY=VALUE, as pairs. Returns false for any other form.
+static bool append_pairs(struct buffer *to, struct text args) {
+  const char *end = args.at + args.length;
+  bool is_first = true;
+  for (const char *at = args.at; at < end;) {
+    struct text pair = {at, 0};
+    while (at < end && *at != ';') at++;
+    pair.length = (size_t)(at - pair.at);
+    if (at < end) at++;
+    if (pair.length == 0) continue;
+    size_t key = 0;
+    while (key < pair.length && pair.at[key] != '=') key++;
+    if (key == pair.length) return false;
+    struct text value = {pair.at + key + 1, pair.length - key - 1};
+    if (contains(value, '=')) return false;
+    append(to, is_first ? TEXT("[\"") : TEXT(",[\""));
+    append(to, (struct text){pair.at, key});
+    append(to, TEXT("\",\""));
+    append(to, value);
+    append(to, TEXT("\"]"));
+    is_first = false;
+  }
+  return is_plain(args);
+}
+
+// The body of a request, as decodeDelegateCall of delegate-call.ts reads it. Returns false for what it cannot express.
+static bool append_call(struct buffer *to) {
+  append(to, TEXT("{"));
+  bool is_valid = append_string(to, TEXT("\"verb\""), verb) &&
+                  append_string(to, TEXT("\"containerId\""), variable(TEXT("CNI_CONTAINERID"))) &&
+                  append_string(to, TEXT("\"netns\""), variable(TEXT("CNI_NETNS"))) &&
+                  append_string(to, TEXT("\"ifName\""), variable(TEXT("CNI_IFNAME")));
+  append(to, TEXT("\"args\":["));
+  is_valid = is_valid && append_pairs(to, variable(TEXT("CNI_ARGS")));
+  append(to, TEXT("],\"capabilityArgs\":"));
+  append(to, runtime_config);
+  append(to, TEXT("}"));
+  return is_valid && !to->is_full;
+}
+
+// ---- The agent
+
+static void limit_time(int socket, int option) {
+  long left = time_left_ms();
+  struct kernel_time timeout = {left / 1000, left % 1000 * 1000};
+  sys_set_timeout(socket, option, &timeout);
+}
+
+// A connection to the agent. Executes the whole program if there is no agent.
+static int connect_to_agent(void) {
+  long socket = sys_unix_socket();
+  if (socket < 0) execute_program();
+  struct unix_address address = {.family = AF_UNIX};
+  memcpy(address.path, socket_path.at, socket_path.length);
+  long result;
+  do {
+    // A stopped agent accepts no connection, and its queue may be full.
+    limit_time((int)socket, SO_SNDTIMEO);
+    result = sys_connect((int)socket, &address);
+  } while (result == -EINTR);
+  if (result == -EAGAIN) fail_in_time();
+  if (result < 0) execute_program();
+  return (int)socket;
+}
+
+static void send_all(int socket, struct text text) {
+  while (text.length > 0) {
+    limit_time(socket, SO_SNDTIMEO);
+    long sent = sys_send(socket, text.at, text.length);
+    if (sent == -EINTR || sent == -EAGAIN) continue;
+    if (sent <= 0) lose(TEXT("it has closed the connection before it had the call"));
+    text.at += sent;
+    text.length -= (size_t)sent;
+  }
+}
+
+// Reads more of the answer. Returns false at its end.
+static bool receive(int socket, struct buffer *to) {
+  for (;;) {
+    if (to->length == to->size) lose(TEXT("its answer is too long"));
+    limit_time(socket, SO_RCVTIMEO);
+    long count = sys_read(socket, to->at + to->length, to->size - to->length);
+    if (count == -EINTR || count == -EAGAIN) continue;
+    if (count <= 0) return false;
+    to->length += (size_t)count;
+    return true;
+  }
+}
+
+static bool starts_with(struct text text, struct text lowercase) {
+  if (text.length < lowercase.length) return false;
+  for (size_t at = 0; at < lowercase.length; at++) {
+    char found = text.at[at];
+    if (found >= 'A' && found <= 'Z') found = (char)(found - 'A' + 'a');
+    if (found != lowercase.at[at]) return false;
+  }
+  return true;
+}
+
+// The length of a head with the empty line after it; 0 if its end is missing.
+static size_t head_length(struct text answer) {
+  for (size_t at = 0; at + 4 <= answer.length; at++)
+    if (equals((struct text){answer.at + at, 4}, TEXT("\r\n\r\n"))) return at + 4;
+  return 0;
+}
+
+// The value of content-length in a head; -1 if it is missing or no number.
+static long content_length(struct text head) {
+  struct text name = TEXT("\r\ncontent-length:");
+  for (size_t at = 0; at < head.length; at++) {
+    if (!starts_with((struct text){head.at + at, head.length - at}, name)) continue;
+    const char *value = skip_space(head.at + at + name.length, head.at + head.length);
+    struct text digits = {value, 0};
+    while (value + digits.length < head.at + head.length && value[digits.length] != '\r') digits.length++;
+    return number_of(digits);
+  }
+  return -1;
+}
+
+// Reads the answer and returns its body; `status` is that of HTTP.
+static struct text read_answer(int socket, long *status) {
+  static char bytes[MAX_ANSWER];
+  struct buffer to = BUFFER(bytes);
+  size_t head = 0;
+  while (head == 0) {
+    if (!receive(socket, &to)) lose(TEXT("it has closed the connection before its answer"));
+    head = head_length((struct text){to.at, to.length});
+  }
+  *status = number_of((struct text){to.at + sizeof "HTTP/1.1", 3});
+  long length = content_length((struct text){to.at, head});
+  if (!starts_with((struct text){to.at, head}, TEXT("http/1.1 ")) || *status < 0 || length < 0)
+    lose(TEXT("its answer is not HTTP with a length"));
+  while (to.length - head < (size_t)length)
+    if (!receive(socket, &to)) lose(TEXT("it has closed the connection in its answer"));
+  return (struct text){to.at + head, (size_t)length};
+}
+
+__attribute__((noreturn)) static void print_answer(int socket) {
+  long status;
+  struct text body = read_answer(socket, &status);
+  struct text code = TEXT("");
+  struct text message = TEXT("");
+  const struct field fields[] = {{TEXT("\"code\""), &code}, {TEXT("\"msg\""), &message}};
+  bool is_object = find_fields(body, fields, sizeof fields / sizeof *fields);
+  bool is_result = status == 200 && is_object;
+  if (!is_result && !(is_object && number_of(code) >= 0 && message.length > 0 && message.at[0] == '"'))
+    lose(TEXT("its answer is neither a result nor an error object"));
+  // DEL and CHECK print nothing.
+  if (is_result && !equals(verb, TEXT("ADD"))) sys_exit(0);
+  bool is_printed = write_all(1, body.at, body.length) && write_all(1, "\n", 1);
+  sys_exit(is_result && is_printed ? 0 : 1);
+}
+
+// `stack` is what the kernel passes: the number of arguments, the arguments, NULL, the environment, NULL.
+__attribute__((noreturn, used)) void start(const long *stack) {
+  static char bytes[MAX_REQUEST];
+  static char line[128];
+  struct buffer body = BUFFER(bytes);
+  struct buffer head = BUFFER(line);
+  environment = (const char *const *)(stack + 1 + stack[0] + 1);
+  verb = variable(TEXT("CNI_COMMAND"));
+  if (!equals(verb, TEXT("ADD")) && !equals(verb, TEXT("DEL")) && !equals(verb, TEXT("CHECK"))) execute_program();
+  read_input();
+  if (!read_conf() || !append_call(&body)) execute_program();
+  append(&head, TEXT("POST /call HTTP/1.1\r\nHost: berth\r\nConnection: close\r\nContent-Length: "));
+  append_number(&head, body.length);
+  append(&head, TEXT("\r\n\r\n"));
+  int socket = connect_to_agent();
+  send_all(socket, (struct text){head.at, head.length});
+  send_all(socket, (struct text){body.at, body.length});
+  print_answer(socket);
+}

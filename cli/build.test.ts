@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
 import { ExecaError, execa } from "execa";
-import { describeBuildError } from "./build.ts";
+import { describeBuildError, describeDelegate } from "./build.ts";
+import { compileDelegate } from "./compile-delegate.ts";
 
 const failureOf = (work: Promise<unknown>) =>
   work.then(
@@ -33,4 +34,20 @@ test("another file error is reported without advice", async () => {
 
 test("a bug of the script itself is not reported as a user error", () => {
   expect(describeBuildError(new TypeError("undefined is not a function"))).toBeUndefined();
+});
+
+test("without a C compiler the build says which form of berth-cni it contains", async () => {
+  const delegate = await compileDelegate("/nowhere/cc", "/nowhere/berth-cni");
+  expect(delegate).toBeUndefined();
+  const target = process.arch === "arm64" ? "x64" : "arm64";
+  const compiler = target === "x64" ? "x86_64-linux-gnu-gcc" : "aarch64-linux-gnu-gcc";
+  expect(describeDelegate(target, delegate)).toEndWith(`this machine has no C compiler ${compiler}`);
+  const text = "berth-cni: a static program of 6.3 kB, compiled by ";
+  expect(describeDelegate(target, new Uint8Array(6312))).toBe(`${text}${compiler}`);
+});
+
+test("a C compiler that fails ends the build, with its messages", async () => {
+  const failure = await failureOf(compileDelegate(process.execPath, "/nowhere/berth-cni"));
+  expect(failure).toBeInstanceOf(ExecaError);
+  expect(describeBuildError(failure)).not.toBe("");
 });

@@ -106,7 +106,11 @@ async function build(target: Target): Promise<string> {
 ${describeDelegate(target, delegate)}`;
 }
 
-/** The form of the plugin `berth-cni` that a build contains. */
+/**
+ * The form of the plugin `berth-cni` that a build contains.
+ *
+ * @internal
+ */
 export function describeDelegate(target: Target, delegate: Uint8Array | undefined): string {
   const compiler = compilerOf(target);
   if (delegate !== undefined)

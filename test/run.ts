@@ -35,7 +35,9 @@ async function upstreamSuite(): Promise<Suite> {
 
 async function runAll(print: (line: string) => void, interruption: Interruption): Promise<readonly Outcome[]> {
   const emulation =
-    process.arch === "arm64" ? [] : (["bookworm-emulator", "bookworm-arm64", "vm-host", "vm-node"] as const);
+    process.arch === "arm64"
+      ? []
+      : (["bookworm-emulator", "bookworm-arm64", "bookworm-cross", "vm-host", "vm-node"] as const);
   for (const packageSet of ["bookworm", "bookworm-dbus", "trixie", "forky", ...emulation] as const)
     await unpackPackages(packageSet, print);
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));

@@ -35,7 +35,7 @@ async function buildBinary(binary: string, arch: string): Promise<string> {
 
 async function isUpToDate(binary: string): Promise<boolean> {
   const builtAt = await modifiedAt(binary);
-  const sources = new Bun.Glob("{proto,host,probe-net,cri,kube,cni,cgroups,agent,cli}/**/*.ts").scanSync({
+  const sources = new Bun.Glob("{proto,host,probe-net,cri,kube,cni,cgroups,agent,cli}/**/*.{ts,c,h}").scanSync({
     cwd: repository,
     absolute: true,
   });

@@ -12,6 +12,7 @@ import { ifAbsent } from "./if-absent.ts";
 export type PackageSet =
   | "bookworm"
   | "bookworm-arm64"
+  | "bookworm-cross"
   | "bookworm-dbus"
   | "bookworm-emulator"
   | "bookworm-headers"
@@ -26,6 +27,18 @@ const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
   bookworm: ["containerd", "runc", "containernetworking-plugins", "busybox-static", "catatonit", "docker-registry"],
   /** The libraries of a program for arm64. */
   "bookworm-arm64": ["libc6", "libgcc-s1", "libstdc++6"],
+  /** A C compiler for arm64 without a C library, and the libraries that it needs besides its own. */
+  "bookworm-cross": [
+    "binutils-aarch64-linux-gnu",
+    "cpp-12-aarch64-linux-gnu",
+    "gcc-12-aarch64-linux-gnu",
+    "libgcc-12-dev-arm64-cross",
+    "libgmp10",
+    "libisl23",
+    "libjansson4",
+    "libmpc3",
+    "libmpfr6",
+  ],
   /** A message bus, and the libraries that it needs besides the C library. */
   "bookworm-dbus": [
     "dbus-daemon",

@@ -8,10 +8,10 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { type DelegateCall, decodeDelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
-import { delegateForms } from "./delegate-forms.ts";
+import { delegateForms, emulatedForms } from "./delegate-forms.ts";
 
 const TIMEOUT_MS = 2_000;
-const forms = await delegateForms();
+const forms = [...(await delegateForms()), ...(await emulatedForms())];
 
 let folder: string;
 let agent: Server | undefined;
@@ -96,7 +96,7 @@ describe.each(forms)("$name", (form) => {
   });
 
   async function call({ verb = "ADD", env = {}, fields = {}, stdin = confOf(fields) }: Input = {}) {
-    const [program, ...args] = form.argv(join(folder, "bin"));
+    const [program = "", ...args] = form.argv(join(folder, "bin"));
     const all = { CNI_COMMAND: verb, ...parameters, ...env };
     const { stdout, stderr, exitCode } = await execa(program, args, { env: all, input: stdin, reject: false });
     expect(stderr).toBe("");
@@ -248,21 +248,20 @@ describe.each(forms)("$name", (form) => {
   });
 });
 
-const [, smallForm] = forms;
-if (smallForm !== undefined)
-  test("the small form without the program beside it says what is missing", async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
-    await smallForm.install(folder);
-    await rm(join(folder, "berth-cni.program"));
-    const { stdout, exitCode } = await execa(join(folder, "berth-cni"), {
-      env: { CNI_COMMAND: "VERSION" },
-      reject: false,
-    });
-    const msg = "cannot execute berth-cni.program beside berth-cni; berth cni install links it";
-    expect([exitCode, JSON.parse(stdout)]).toEqual([1, { cniVersion: "1.0.0", code: 5, msg }]);
-    // A file that is no program, and a link to nothing.
-    await writeFile(join(folder, "berth-cni.program"), "");
-    const again = await execa(join(folder, "berth-cni"), { env: { CNI_COMMAND: "STATUS" }, reject: false });
-    expect([again.exitCode, JSON.parse(again.stdout)]).toMatchObject([1, { msg }]);
-    await rm(folder, { recursive: true });
-  });
+test.each(forms.slice(1))("$name without the program beside it says what is missing", async ({ install, argv }) => {
+  folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
+  await install(folder);
+  const [program = "", ...args] = argv(folder);
+  const call = async (verb: string) => {
+    const { stdout, exitCode } = await execa(program, args, { env: { CNI_COMMAND: verb }, reject: false });
+    return { exitCode, output: JSON.parse(stdout) };
+  };
+  const msg = "cannot execute berth-cni.program beside berth-cni; berth cni install links it";
+  const failed = { exitCode: 1, output: { cniVersion: "1.0.0", code: 5, msg } };
+  await rm(join(folder, "berth-cni.program"));
+  expect(await call("VERSION")).toEqual(failed);
+  // A file that is no program.
+  await writeFile(join(folder, "berth-cni.program"), "");
+  expect(await call("STATUS")).toEqual(failed);
+  await rm(folder, { recursive: true });
+});

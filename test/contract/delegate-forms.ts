@@ -2,6 +2,8 @@ import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { compileDelegate, compilerOf } from "../../cli/compile-delegate.ts";
+import { createCrossCompiler } from "../bed/cross-compiler.ts";
+import { unpackPackages } from "../bed/packages.ts";
 
 const main = join(import.meta.dirname, "../../cli/main.ts");
 
@@ -10,7 +12,7 @@ export interface DelegateForm {
   readonly name: string;
   install(binDir: string): Promise<void>;
   /** The command that calls it. */
-  argv(binDir: string): readonly [string, ...string[]];
+  argv(binDir: string): readonly string[];
 }
 
 /** A link to Bun, since this is a run from source: by its name the program knows what it is. */
@@ -20,22 +22,40 @@ const wholeProgram: DelegateForm = {
   argv: (binDir) => [join(binDir, "berth-cni"), main],
 };
 
-const staticProgram = (bytes: Uint8Array): DelegateForm => ({
-  name: "the small form",
+/** The small form, started by `emulator` unless that is empty, and a script that is the whole program from source. */
+const staticProgram = (name: string, bytes: Uint8Array, emulator: readonly string[] = []): DelegateForm => ({
+  name,
   async install(binDir) {
     await writeFile(join(binDir, "berth-cni"), bytes, { mode: 0o755 });
     const script = `#!/bin/bash\nexec -a berth-cni ${process.execPath} ${main} "$@"\n`;
     await writeFile(join(binDir, "berth-cni.program"), script, { mode: 0o755 });
   },
-  argv: (binDir) => [join(binDir, "berth-cni")],
+  argv: (binDir) => [...emulator, join(binDir, "berth-cni")],
 });
 
 /** The forms that this machine can build: the small one needs a C compiler, and `npm test` says if there is none. */
 export async function delegateForms(): Promise<readonly DelegateForm[]> {
+  const compiled = await inTemporaryFolder((folder) =>
+    compileDelegate(compilerOf(process.arch === "arm64" ? "arm64" : "x64"), join(folder, "berth-cni")),
+  );
+  return compiled === undefined ? [wholeProgram] : [wholeProgram, staticProgram("the small form", compiled)];
+}
+
+/** The small form for arm64 in an emulator, on a machine that has another processor. */
+export async function emulatedForms(): Promise<readonly DelegateForm[]> {
+  if (process.arch === "arm64") return [];
+  const { root } = await unpackPackages("bookworm-emulator");
+  const compiled = await inTemporaryFolder(async (folder) =>
+    compileDelegate(await createCrossCompiler(folder), join(folder, "berth-cni")),
+  );
+  if (compiled === undefined) throw new Error("the unpacked compiler for arm64 does not start");
+  return [staticProgram("the small form for arm64", compiled, [join(root, "usr/bin/qemu-aarch64-static")])];
+}
+
+async function inTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), "berth-compile-"));
   try {
-    const compiled = await compileDelegate(compilerOf(process.arch as "x64" | "arm64"), join(folder, "berth-cni"));
-    return compiled === undefined ? [wholeProgram] : [wholeProgram, staticProgram(compiled)];
+    return await work(folder);
   } finally {
     await rm(folder, { recursive: true });
   }

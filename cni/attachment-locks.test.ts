@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { closeSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "../host/fs/files.ts";
 import { FakeClock } from "../test/fakes/clock.ts";
-import { createAttachmentLocks } from "./attachment-locks.ts";
+import { createAttachmentLocks, type ShareLocks } from "./attachment-locks.ts";
 
 let folder: string;
 let clock: FakeClock;
@@ -91,6 +92,32 @@ test("the garbage of a network is collected while none of its attachments is wor
     "del begins",
     "del ends",
   ]);
+});
+
+test("a plugin that outlives its executor holds up the next one, and the garbage collection of its network, until it ends", async () => {
+  const dead = createWork([], "dead");
+  let plugin: Bun.Subprocess | undefined;
+  const die = async (share: ShareLocks) => {
+    const descriptors = share();
+    plugin = Bun.spawn(["sleep", "60"], { stdio: ["ignore", "ignore", "ignore", ...descriptors] });
+    for (const descriptor of descriptors) closeSync(descriptor);
+    await dead.work();
+  };
+  void createLocks().withAttachment(key, die, signal);
+  await dead.begins;
+  const notes: string[] = [];
+  const note = async (name: string) => void notes.push(name);
+  const waiting = [
+    createLocks().withAttachment(key, () => note("del"), signal),
+    createLocks().withNetwork("pods", () => note("gc"), signal),
+  ];
+  await clock.advance(1000);
+  expect(notes).toEqual([]);
+  plugin?.kill("SIGKILL");
+  await plugin?.exited;
+  await clock.advance(1000);
+  await Promise.all(waiting);
+  expect(notes.toSorted()).toEqual(["del", "gc"]);
 });
 
 test("a failure releases the lock, and a waiting executor gives up when its signal aborts", async () => {

@@ -5,14 +5,21 @@ import { type AttachmentKey, cacheFileName } from "./cache-entry.ts";
 
 /**
  * Locks across processes: one executor per attachment, and GC only while no ADD and DEL of its network runs. Specification,
- * section 3, "Lifecycle & Ordering". The kernel releases the lock of a process that has ended; one that is stopped keeps it.
+ * section 3, "Lifecycle & Ordering". The kernel releases the lock of a process that has ended, with all plugins that share it; one that is
+ * stopped keeps it.
  */
 export interface AttachmentLocks {
   /** Runs `work` while no other process works on this attachment, nor collects the garbage of its network. */
-  withAttachment<T>(key: AttachmentKey, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  withAttachment<T>(key: AttachmentKey, work: (share: ShareLocks) => Promise<T>, signal: AbortSignal): Promise<T>;
   /** Runs `work` while no other process works on any attachment of this network. */
-  withNetwork<T>(network: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  withNetwork<T>(network: string, work: (share: ShareLocks) => Promise<T>, signal: AbortSignal): Promise<T>;
 }
+
+/**
+ * Returns the descriptors of the locks that are held, for the processes of plugins. They outlive an executor that is killed, and
+ * go on changing the network: the next executor waits until the last of them has ended.
+ */
+export type ShareLocks = () => readonly number[];
 
 export interface AttachmentLocksDeps {
   /** Rooted at the cache's folder; the locks are in its folder `locks`, where no other program looks for results. */
@@ -44,7 +51,7 @@ export function createAttachmentLocks({ files, clock, description }: AttachmentL
       try {
         const own = await take(cacheFileName(key), "exclusive", signal);
         try {
-          return await work();
+          return await work(() => [network.share(), own.share()]);
         } finally {
           own.remove();
         }
@@ -55,7 +62,7 @@ export function createAttachmentLocks({ files, clock, description }: AttachmentL
     async withNetwork(name, work, signal) {
       const lock = await take(networkFile(name), "exclusive", signal);
       try {
-        return await work();
+        return await work(() => [lock.share()]);
       } finally {
         lock.release();
       }

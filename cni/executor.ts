@@ -65,6 +65,9 @@ export function createExecutor(options: ExecutorOptions): Executor {
     binaries,
     inProcess,
     createCni: (onCall) =>
-      createCni({ callPlugin: createPluginCalls({ binaries, inProcess, clock, onCall }), cache, locks }),
+      createCni({
+        createCallPlugin: (held) => createPluginCalls({ binaries: binaries.sharing(held), inProcess, clock, onCall }),
+        ...{ cache, locks },
+      }),
   };
 }

@@ -62,7 +62,7 @@ function createFixture(answers: Readonly<Record<string, Answer>> = {}, changed: 
   };
   const callPlugin = createPluginCalls({ binaries: plugins, inProcess: new Map(), clock });
   const locks = createAttachmentLocks({ files, clock, description: "a test" });
-  return { calls, aside, cache, cni: createCni({ callPlugin, cache, locks }) };
+  return { calls, aside, cache, cni: createCni({ createCallPlugin: () => callPlugin, cache, locks }) };
 }
 
 function bridgeResult({ conf: { cniVersion }, netns }: PluginCall) {

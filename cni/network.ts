@@ -5,12 +5,13 @@ import {
   checkAttachment,
   deleteAttachment,
 } from "./attachment.ts";
-import type { AttachmentLocks } from "./attachment-locks.ts";
+import type { AttachmentLocks, ShareLocks } from "./attachment-locks.ts";
 import { type AttachmentKey, keyOfFileName } from "./cache-entry.ts";
 import { type Attachment, chainStatus, collectChain } from "./chain.ts";
 import type { NetworkConf } from "./conf.ts";
 import { CniError, cniCodes, throwFailures } from "./error.ts";
 import { checkParameters } from "./names.ts";
+import type { CallPlugin } from "./plugin-calls.ts";
 import { isAtLeast } from "./version.ts";
 
 /**
@@ -50,23 +51,27 @@ export type CachedAttachment = AttachmentKey & Attachment;
  */
 export type ChooseValid = (cached: readonly CachedAttachment[]) => Promise<readonly CachedAttachment[]>;
 
-export interface CniDeps extends AttachmentDeps {
+export interface CniDeps extends Pick<AttachmentDeps, "cache"> {
   readonly locks: AttachmentLocks;
+  /** Creates what calls the plugins while these locks are held. */
+  readonly createCallPlugin: (locks: ShareLocks) => CallPlugin;
 }
 
 export function createCni(deps: CniDeps): Cni {
-  const { callPlugin, locks } = deps;
+  const { cache, createCallPlugin, locks } = deps;
+  const depsUnder = (held: ShareLocks): AttachmentDeps => ({ cache, callPlugin: createCallPlugin(held) });
   return {
     async add(conf, attachment, signal, undoSignal = signal) {
       checkParameters(attachment);
       const key = keyOf(conf.name, attachment);
-      const add = () => addAttachment(deps, conf, key, attachment, { signal, undoSignal });
+      const add = (held: ShareLocks) => addAttachment(depsUnder(held), conf, key, attachment, { signal, undoSignal });
       return await locks.withAttachment(key, add, signal);
     },
     async del(network, attachment, conf, signal) {
       checkParameters(attachment);
       const key = keyOf(network, attachment);
-      await locks.withAttachment(key, () => deleteAttachment(deps, key, attachment, conf, signal), signal);
+      const del = (held: ShareLocks) => deleteAttachment(depsUnder(held), key, attachment, conf, signal);
+      await locks.withAttachment(key, del, signal);
     },
     async check(conf, attachment, signal) {
       checkParameters(attachment);
@@ -75,17 +80,23 @@ export function createCni(deps: CniDeps): Cni {
       if (!isAtLeast(cniVersion, "0.4.0")) throw new CniError(cniCodes.incompatibleVersion, versionProblem);
       if (disableCheck) return "disabled";
       const key = keyOf(name, attachment);
-      await locks.withAttachment(key, () => checkAttachment(deps, conf, key, attachment.netns, signal), signal);
+      const check = (held: ShareLocks) => checkAttachment(depsUnder(held), conf, key, attachment.netns, signal);
+      await locks.withAttachment(key, check, signal);
       return "checked";
     },
     async status(conf, signal) {
       if (!isAtLeast(conf.cniVersion, "1.1.0")) return "unsupported";
-      await chainStatus(callPlugin, conf, signal);
+      await chainStatus(
+        createCallPlugin(() => []),
+        conf,
+        signal,
+      );
       return "ready";
     },
     async gc(conf, chooseValid, signal) {
       if (conf.disableGC) return undefined;
-      return await locks.withNetwork(conf.name, () => collectGarbageOfNetwork(deps, conf, chooseValid, signal), signal);
+      const collect = (held: ShareLocks) => collectGarbageOfNetwork(depsUnder(held), conf, chooseValid, signal);
+      return await locks.withNetwork(conf.name, collect, signal);
     },
   };
 }

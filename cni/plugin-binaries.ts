@@ -1,6 +1,7 @@
 import { messageOf } from "../host/error-message.ts";
 import { type Exec, ExecError } from "../host/exec.ts";
 import type { Files } from "../host/fs/files.ts";
+import type { ShareLocks } from "./attachment-locks.ts";
 import { CniError, cniCodes } from "./error.ts";
 import type { InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { type PluginExit, readPluginOutput, readVersions } from "./plugin-output.ts";
@@ -12,6 +13,8 @@ export interface PluginBinaries extends InProcessPlugin {
   find(type: string): Promise<string>;
   /** The versions that the plugin speaks, by VERSION. */
   versions(type: string, signal: AbortSignal): Promise<readonly string[]>;
+  /** The same binaries; each process of them shares these locks. */
+  sharing(locks: ShareLocks): InProcessPlugin;
 }
 
 export interface PluginBinariesOptions {
@@ -43,11 +46,11 @@ export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: P
     throw new CniError(cniCodes.notAvailable, message, { plugin: type });
   }
 
-  async function run(type: string, variables: Readonly<Record<string, string>>, stdin: string, signal: AbortSignal) {
+  async function run(type: string, variables: Readonly<Record<string, string>>, { signal, ...input }: RunInput) {
     const path = await find(type);
     const CNI_PATH = binDirs.join(":");
     const options = {
-      stdin,
+      ...input,
       env: { ...env, ...variables, CNI_PATH },
       timeoutMs,
       signal,
@@ -56,14 +59,30 @@ export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: P
     return readPluginOutput(type, await runToExit(exec, path, type, options));
   }
 
+  const sharing = (locks: ShareLocks): InProcessPlugin => ({
+    call: (call, signal) =>
+      run(String(call.conf["type"]), variablesOf(call), {
+        stdin: JSON.stringify(call.conf),
+        inherited: locks(),
+        signal,
+      }),
+  });
   return {
     find,
-    call: (call, signal) => run(String(call.conf["type"]), variablesOf(call), JSON.stringify(call.conf), signal),
+    ...sharing(() => []),
+    sharing,
     async versions(type, signal) {
       const variables = { CNI_COMMAND: "VERSION", ...PLACEHOLDERS };
-      return readVersions(type, await run(type, variables, JSON.stringify({ cniVersion: CURRENT_VERSION }), signal));
+      const stdin = JSON.stringify({ cniVersion: CURRENT_VERSION });
+      return readVersions(type, await run(type, variables, { stdin, signal }));
     },
   };
+}
+
+interface RunInput {
+  readonly stdin: string;
+  readonly inherited?: readonly number[];
+  readonly signal: AbortSignal;
 }
 
 /** Plugins that were built with an early libcni want these for VERSION, too. */

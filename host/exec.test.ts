@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
+import { closeSync, openSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { pollUntil } from "../test/bed/poll-until.ts";
 import { createExec, ExecError } from "./exec.ts";
 
@@ -65,6 +66,24 @@ test("the environment is the given one, and nothing is inherited", async () => {
     expect((await exec.run(["/usr/bin/env"], { ...runOptions, env: { A: "1" } })).stdout).toBe("A=1\n");
   } finally {
     delete process.env["BERTH_TEST_SECRET"];
+  }
+});
+
+test("a program has no other descriptor than those that it is to inherit, from 3 on", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-exec-"));
+  const descriptors = ["a", "b", "c"].map((name) => openSync(join(folder, name), "w"));
+  try {
+    const read = async (inherited: readonly number[]) => {
+      const { stdout } = await exec.run(["/bin/ls", "-l", "/proc/self/fd"], { ...runOptions, inherited });
+      return [...stdout.matchAll(/ (\d+) -> (.*)$/gm)].flatMap(([, number, path]) =>
+        path?.startsWith(folder) ? [`${number} ${basename(path)}`] : [],
+      );
+    };
+    expect(await read(descriptors.slice(1))).toEqual(["3 b", "4 c"]);
+    expect(await read([])).toEqual([]);
+  } finally {
+    for (const descriptor of descriptors) closeSync(descriptor);
+    await rm(folder, { recursive: true });
   }
 });
 

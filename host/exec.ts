@@ -29,6 +29,8 @@ export interface ExecOptions {
   readonly maxOutputBytes?: number;
   /** Called with what the program prints on stdout, as it does so, in pieces of whole characters. */
   readonly onStdout?: (text: string) => void;
+  /** Descriptors of this process that the program and its children inherit, as 3, 4 and so on. */
+  readonly inherited?: readonly number[];
 }
 
 export interface ExecResult {
@@ -49,7 +51,10 @@ const DEFAULT_MAX_OUTPUT_BYTES = 1 << 20;
  */
 export function createExec(): Exec {
   return {
-    async run(argv, { stdin, env = {}, timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES, onStdout }) {
+    async run(argv, options) {
+      const { stdin, env = {}, timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES, onStdout } = options;
+      // The types of execa have the descriptors up to 9 alone.
+      const inherited = (options.inherited ?? []) as readonly 9[];
       const { execa } = await import("execa");
       const [program, ...args] = argv;
       const start = () =>
@@ -62,7 +67,8 @@ export function createExec(): Exec {
           reject: false,
           stripFinalNewline: false,
           maxBuffer: maxOutputBytes,
-          ...(stdin === undefined ? { stdin: "ignore" } : { input: stdin }),
+          stdio: [stdin === undefined ? "ignore" : "pipe", "pipe", "pipe", ...inherited],
+          ...(stdin !== undefined && { input: stdin }),
         });
       const child = startOrFail(start, argv);
       if (onStdout !== undefined) readText(child.stdout, onStdout);

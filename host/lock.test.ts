@@ -26,6 +26,36 @@ async function startHolder(self: string) {
   return { child, output: new TextDecoder().decode(value).trim() };
 }
 
+/** A child process that inherits the descriptor of a lock, until it is killed. */
+const startChild = (descriptor: number) =>
+  Bun.spawn(["sleep", "60"], { stdio: ["ignore", "ignore", "ignore", descriptor] });
+
+test("a lock that a child shares stays when the descriptor is closed, as a death does, and ends with the child", async () => {
+  const lock = takeLock(path, "me");
+  if (!lock.held) throw new Error("not held");
+  const descriptor = lock.share();
+  const child = startChild(descriptor);
+  closeSync(descriptor);
+  expect(takeLock(path, "another")).toEqual({ held: false, holder: "me" });
+  child.kill("SIGKILL");
+  await child.exited;
+  const next = takeLock(path, "another");
+  expect(next.held).toBe(true);
+  if (next.held) next.release();
+});
+
+test("the release of a lock that a child shares ends it, though the child goes on", async () => {
+  const lock = takeLock(path, "me");
+  if (!lock.held) throw new Error("not held");
+  const child = startChild(lock.share());
+  lock.release();
+  const next = takeLock(path, "another");
+  expect(next.held).toBe(true);
+  if (next.held) next.release();
+  child.kill("SIGKILL");
+  await child.exited;
+});
+
 test("a second process gets the holder's description, and the lock after its release", () => {
   const first = takeLock(path, "pid 1, node a");
   expect(first.held).toBe(true);

@@ -8,6 +8,11 @@ import { libcProblem, openLibc } from "./libc.ts";
 export type LockResult =
   | {
       readonly held: true;
+      /**
+       * The descriptor of the lock, for a child process that inherits it: the child keeps the lock if this process is killed.
+       * `release` and `remove` end it for both.
+       */
+      readonly share: () => number;
       readonly release: () => void;
       /** Releases the lock and removes its file, for locks of temporary things. */
       readonly remove: () => void;
@@ -18,7 +23,7 @@ export type LockResult =
 /** An exclusive lock has one holder, a shared one any number, but none while another one holds it exclusively. */
 export type LockMode = "exclusive" | "shared";
 
-const OPERATIONS = { shared: 1, exclusive: 2 } as const;
+const OPERATIONS = { shared: 1, exclusive: 2, unlock: 8 } as const;
 const LOCK_NB = 4;
 
 /**
@@ -47,7 +52,12 @@ function lockFile(path: string, description: string, mode: LockMode): LockResult
   if (holder !== undefined) return { held: false, holder };
   if (failure !== undefined)
     throw new FilesError(failure, path, `${path} cannot be locked: ${failure === "ENOSYS" ? libcProblem() : failure}`);
-  const release = () => closeSync(descriptor);
+  let isShared = false;
+  const release = () => {
+    // A close would leave the lock to a child that has the descriptor, such as a daemon that a plugin has started.
+    if (isShared) flock(descriptor, "unlock");
+    closeSync(descriptor);
+  };
   if (fstatSync(descriptor).nlink === 0) {
     // Race: its last holder has removed it between our open(2) and our flock(2). Other processes would lock another
     // file.
@@ -65,18 +75,22 @@ function lockFile(path: string, description: string, mode: LockMode): LockResult
     rmSync(path, { force: true });
     release();
   };
-  return { held: true, release, remove };
+  const share = () => {
+    isShared = true;
+    return descriptor;
+  };
+  return { held: true, share, release, remove };
 }
 
 /** Bun may make a system call between ours and the read of errno, which overwrites it: flock(2) is then repeated. */
 const MAX_TRIES = 3;
 
 /**
- * Takes the lock by flock(2) without waiting. Returns the name of the error, `EWOULDBLOCK` if another process holds it.
+ * Takes the lock, or releases it, by flock(2) without waiting. Returns the name of the error, `EWOULDBLOCK` if another process holds it.
  *
  * @internal
  */
-export function flock(descriptor: number, mode: LockMode = "exclusive"): string | undefined {
+export function flock(descriptor: number, operation: LockMode | "unlock" = "exclusive"): string | undefined {
   const { i32, ptr } = FFIType;
   const libc = openLibc({
     flock: { args: [i32, i32], returns: i32 },
@@ -86,7 +100,7 @@ export function flock(descriptor: number, mode: LockMode = "exclusive"): string 
   try {
     let errno = 0;
     for (let tries = 0; tries < MAX_TRIES && errno !== ofSystem.errno.EWOULDBLOCK; tries++) {
-      if (libc.symbols.flock(descriptor, OPERATIONS[mode] | LOCK_NB) === 0) return undefined;
+      if (libc.symbols.flock(descriptor, OPERATIONS[operation] | LOCK_NB) === 0) return undefined;
       const errnoAddress = libc.symbols.__errno_location();
       errno = errnoAddress === null ? 0 : read.i32(errnoAddress, 0);
     }

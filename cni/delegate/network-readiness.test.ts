@@ -22,8 +22,6 @@ function createFixture() {
     confDir: "/c",
     inProcess: new Map([["berth", { call: async () => undefined }]]),
     binaries: {
-      call: async () => undefined,
-      versions: async () => [],
       async find(type) {
         if (node.binaries.includes(type)) return `/b/${type}`;
         throw new CniError(50, "its binary is in none of the folders /b", { plugin: type });

@@ -2,11 +2,11 @@ import { binariesOf } from "../conf.ts";
 import { CniError, describeCniError } from "../error.ts";
 import type { Executor } from "../executor.ts";
 import type { Cni } from "../network.ts";
+import type { PluginBinaries } from "../plugin-binaries.ts";
 import { type ExecuteCallDeps, loadChain } from "./execute-call.ts";
 
-export interface NetworkReadinessDeps
-  extends Pick<Executor, "binaries" | "inProcess">,
-    Pick<ExecuteCallDeps, "files" | "confDir"> {
+export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<ExecuteCallDeps, "files" | "confDir"> {
+  readonly binaries: Pick<PluginBinaries, "find">;
   readonly cni: Pick<Cni, "status">;
 }
 

@@ -96,7 +96,7 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
   const cache = createResultCache({ files: cacheFiles });
   const callPlugin = createPluginCalls({ binaries, inProcess: new Map(), clock });
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description: "a test" });
-  const cni = createCni({ callPlugin, cache, locks });
+  const cni = createCni({ createCallPlugin: () => callPlugin, cache, locks });
   const setDefaultRoute = (...route: unknown[]) => void routes.push(route);
   const api = { definitions, setDefaultRoute };
   const deps = { cni, cache, locks, files: createFiles("/"), confDir: join(folder, "net.d"), ...api };

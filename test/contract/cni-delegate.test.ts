@@ -1,13 +1,14 @@
 // The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
 // and with one that is stopped or killed.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { NetworkSource } from "../../agent/config/config.ts";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { type DelegateForm, delegateForms } from "./delegate-forms.ts";
 import { inMountNamespace } from "./own-namespace.ts";
@@ -54,11 +55,11 @@ async function killAgent() {
   agent = undefined;
 }
 
-async function putChain(fields: object) {
+async function putChain(fields: object, ...after: readonly object[]) {
   const ranges = [[{ subnet: "10.222.5.0/24" }]];
   // Another bridge than that of `--network=builtin`.
   const plugin = { type: "berth", bridge: "chain0", ranges, capabilities: { portMappings: true }, ...fields };
-  const chain = { cniVersion: "1.1.0", name: "pods", plugins: [plugin] };
+  const chain = { cniVersion: "1.1.0", name: "pods", plugins: [plugin, ...after] };
   await writeFile(join(folder, "net.d/10-pods.conflist"), JSON.stringify(chain));
 }
 
@@ -107,6 +108,42 @@ async function view() {
     addresses: (await namesIn("/run/berth/network/pods/addresses")).filter((name) => name === "10.222.5.2"),
     cached: await namesIn(join(folder, "cache/results")),
   };
+}
+
+/** A plugin after the built-in network, which notes its calls, and waits in one verb as long as its file `hold-VERB` exists. */
+async function putSlowPlugin() {
+  const script = `#!/bin/sh
+cd ${folder}
+echo "$CNI_COMMAND begins" >> notes
+if [ -e hold-$CNI_COMMAND ]; then
+  echo $$ > held
+  while [ -e hold-$CNI_COMMAND ]; do sleep 0.02; done
+fi
+echo "$CNI_COMMAND ends" >> notes
+if [ "$CNI_COMMAND" = ADD ]; then sed 's/.*"prevResult"://; s/}$//'; fi
+`;
+  await writeFile(join(folder, "bin/slow"), script, { mode: 0o755 });
+  await putChain({}, { type: "slow" });
+}
+
+const notes = async () => (await readFile(join(folder, "notes"), "utf8")).trim().split("\n");
+const hold = (verb: string) => writeFile(join(folder, `hold-${verb}`), "");
+const letGo = (verb: string) => rm(join(folder, `hold-${verb}`));
+
+/** The process id of the plugin that waits. */
+async function heldPlugin(): Promise<number> {
+  const pid = await pollUntil("the plugin to wait", 20_000, async () => {
+    const text = await readFile(join(folder, "held"), "utf8").catch(ifAbsent(""));
+    return text.endsWith("\n") ? Number(text) : undefined;
+  });
+  await rm(join(folder, "held"));
+  return pid;
+}
+
+/** Kills the process that executes the attachment; it has written its id into the lock. */
+async function killExecutor() {
+  const holder = await readFile(join(folder, "cache/locks/pods-3f2a-eth0"), "utf8");
+  process.kill(Number(holder.split(" ").at(-1)), "SIGKILL");
 }
 
 const attached = { links: ["eth0", "veth"], addresses: ["10.222.5.2"], cached: ["pods-3f2a-eth0"] };
@@ -238,6 +275,59 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await call("DEL", { containerId: "77aa" })).toMatchObject(done);
       await pollUntil("an empty network", 5_000, async () => Bun.deepEquals(await view(), nothing));
     }, 60_000);
+
+    for (const [executor, start] of [
+      ["agent", () => startAgent()],
+      ["delegate without an agent", async () => undefined],
+    ] as const) {
+      for (const verb of ["ADD", "DEL"] as const)
+        test(`when the ${executor} is killed in the midst of ${verb}, its plugin goes on, and nothing else runs until it ends`, async () => {
+          await putSlowPlugin();
+          await start();
+          if (verb === "DEL") expect(await call("ADD")).toMatchObject({ exitCode: 0 });
+          const before = verb === "DEL" ? ["ADD begins", "ADD ends"] : [];
+          await hold(verb);
+          const killed = call(verb, { timeoutMs: 2 * TIMEOUT_MS });
+          await heldPlugin();
+          await killExecutor();
+          await killed;
+          await startAgent();
+          const late = {
+            exitCode: 1,
+            output: { code: 11, msg: expect.stringContaining("has not answered DEL within") },
+          };
+          expect(await call("DEL", { timeoutMs: TIMEOUT_MS })).toMatchObject(late);
+          expect(await notes()).toEqual([...before, `${verb} begins`]);
+          await letGo(verb);
+          expect(await call("DEL")).toMatchObject(done);
+          expect(await notes()).toEqual([...before, `${verb} begins`, `${verb} ends`, "DEL begins", "DEL ends"]);
+          expect(await view()).toEqual(nothing);
+          expect(await call("ADD")).toMatchObject({ exitCode: 0 });
+          expect(await call("DEL")).toMatchObject(done);
+        }, 60_000);
+
+      test(`a plugin that is killed fails its call of the ${executor}: ADD leaves nothing, CHECK and DEL work the next time`, async () => {
+        await putSlowPlugin();
+        await start();
+        for (const [verb, remains] of [
+          ["ADD", { links: [], cached: [] }],
+          ["CHECK", { links: attached.links, cached: attached.cached }],
+          ["DEL", { links: attached.links, cached: attached.cached }],
+        ] as const) {
+          await hold(verb);
+          const failed = call(verb);
+          process.kill(await heldPlugin(), "SIGKILL");
+          const msg = expect.stringMatching(/^slow: .*was killed by SIGKILL/);
+          expect(await failed).toMatchObject({ exitCode: 1, output: { msg } });
+          // A second ADD may have got another address.
+          const { links, cached } = await view();
+          expect<object>({ links, cached }).toEqual(remains);
+          await letGo(verb);
+          expect(await call(verb)).toMatchObject({ exitCode: 0 });
+        }
+        expect(await view()).toEqual(nothing);
+      }, 60_000);
+    }
 
     test("a network namespace that is none is the plugin's error, with its code, by the agent and without it", async () => {
       const expected = {

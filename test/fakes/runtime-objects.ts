@@ -205,3 +205,13 @@ export const toListedContainer = ({ id, sandbox, config, imageRef, state, create
   annotations: config.annotations,
   imageId: "",
 });
+
+/** Of a runtime's status; a text is the message of a condition that is false. */
+type FakeConditions = Record<"RuntimeReady" | "NetworkReady", boolean | string>;
+
+export function conditionsOf(conditions: FakeConditions) {
+  return Object.entries(conditions).map(([type, is]) => ({
+    ...{ type, status: is === true },
+    message: typeof is === "string" ? is : "",
+  }));
+}

@@ -323,7 +323,7 @@ test("a restart of the agent does not set a running pod back to Pending", async 
 /** The kubelet's words for a runtime that gives no reason. */
 const NETWORK_PROBLEM = "container runtime network not ready: NetworkReady=false reason: message:";
 
-test("a pod waits for the runtime's network with one event, and starts as soon as it is ready", async () => {
+test("a pod waits for the runtime's network with one event for each cause, and starts as soon as it is ready", async () => {
   const harness = await createHarness(inCluster);
   harness.runtime.conditions.NetworkReady = false;
   await harness.start();
@@ -332,8 +332,12 @@ test("a pod waits for the runtime's network with one event, and starts as soon a
   expect(await harness.apiPods()).toEqual(["web Pending: a waiting ContainerCreating"]);
   const event = `Warning NetworkNotReady: network is not ready: ${NETWORK_PROBLEM}`;
   expect(await harness.events("web")).toEqual([`1x ${event}`]);
+  harness.runtime.conditions.NetworkReady = "bridge is missing";
+  await harness.advance("60s");
+  const events = [`1x ${event}`, `1x ${event}bridge is missing`];
+  expect(await harness.events("web")).toEqual(events);
   harness.runtime.conditions.NetworkReady = true;
   await harness.advance("30s");
   expect(await harness.apiPods()).toContain("web Running, ready: a running");
-  expect((await harness.events("web")).filter((line) => line.includes("Warning"))).toEqual([`1x ${event}`]);
+  expect((await harness.events("web")).filter((line) => line.includes("Warning"))).toEqual(events);
 });

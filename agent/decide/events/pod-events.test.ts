@@ -197,6 +197,8 @@ const changeEvents = (before: PodStatus | undefined, after: PodStatus, unusable:
 const outcome = (how: Partial<PodOutcome>) => show(outcomeEvents({ phase: "Failed", at: 0, ...how }));
 const crash = waitingStatus("CrashLoopBackOff", "back-off 10s");
 const backOff = ["Warning BackOff a Back-off restarting failed container a in pod web_shop(u)"];
+const waitingFor = (cause: string) => waitingStatus("ContainerCreating", `network is not ready: ${cause}`);
+const [noFile, noBinary] = [waitingFor("/etc/cni/net.d has no network configuration"), waitingFor("bridge is missing")];
 const statusRows: readonly [name: string, events: readonly string[], says: readonly string[]][] = [
   ["a crash loop is recorded when its back-off starts", changeEvents(waitingStatus(undefined), crash), backOff],
   [
@@ -210,6 +212,18 @@ const statusRows: readonly [name: string, events: readonly string[], says: reado
     backOff,
   ],
   ["a new agent records a crash loop again", changeEvents(undefined, crash), backOff],
+  [
+    "a pod that waits for the network says why",
+    changeEvents(waitingStatus("ContainerCreating"), noFile),
+    ["Warning NetworkNotReady - network is not ready: /etc/cni/net.d has no network configuration"],
+  ],
+  ["the same cause is not recorded again", changeEvents(noFile, noFile), []],
+  [
+    "another cause is recorded, since the event would go on naming the old one",
+    changeEvents(noFile, noBinary),
+    ["Warning NetworkNotReady - network is not ready: bridge is missing"],
+  ],
+  ["a network that is ready is no event", changeEvents(noBinary, waitingStatus("ContainerCreating")), []],
   [
     "a pull back-off is recorded",
     changeEvents(waitingStatus("ErrImagePull"), waitingStatus("ImagePullBackOff")),

@@ -53,10 +53,10 @@ export function eventsOfStatusChange(
   return [...networkEvents(before, after), ...containers];
 }
 
-/** `NetworkNotReady` is recorded when the pod starts to wait for the network. */
+/** `NetworkNotReady` is recorded when the pod starts to wait for the network, and again when the cause has changed. */
 function networkEvents(before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
   const message = networkMessageOf(after);
-  return message === undefined || networkMessageOf(before) !== undefined ? [] : [warning("NetworkNotReady", message)];
+  return message === undefined || message === networkMessageOf(before) ? [] : [warning("NetworkNotReady", message)];
 }
 
 function networkMessageOf(status: PodStatus | undefined): string | undefined {

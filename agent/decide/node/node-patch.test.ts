@@ -103,6 +103,12 @@ test("a report that is due has our conditions with their heartbeats, and no othe
   expect(nodeStatusPatch(with_(before.status?.conditions), with_(later), false)).toBeUndefined();
 });
 
+test("a condition with another message alone is reported, so that it never names an old cause", () => {
+  const notReady = (message: string) => changed({ conditions: [{ type: "Ready", status: "False", message }] });
+  const body = nodeStatusPatch(notReady("no network configuration"), notReady("bridge is missing"), false);
+  expect(body?.["status"]).toEqual({ conditions: [{ type: "Ready", status: "False", message: "bridge is missing" }] });
+});
+
 test("differences are total: a server may leave out everything", () => {
   const bare: Node = { metadata: { name: "node-a" }, spec: {} };
   expect([...differences(bare, bare)]).toEqual([]);

@@ -47,7 +47,7 @@ async function open(
 
 /** A standalone node whose runtime is never listed. */
 const served = {
-  kube: undefined,
+  cluster: undefined,
   runtime: { listPodSandbox: async () => [] },
   agent: { runtimeListed: createEventSource() },
 };

@@ -2,8 +2,10 @@ import { readConfDir } from "../../cni/conf-dir.ts";
 import { builtinFolderOf } from "../../cni/delegate/builtin-list.ts";
 import type { ListedSandboxes } from "../../cni/delegate/collect-garbage.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
+import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
 import { CniError } from "../../cni/error.ts";
 import type { Executor } from "../../cni/executor.ts";
+import type { NetworkDefinitions } from "../../cni/secondary/pod-networks.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import { messageOf } from "../../host/error-message.ts";
@@ -11,7 +13,6 @@ import type { Exec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
 import { isNamespaceMount } from "../../host/network-namespace.ts";
-import type { KubeClient } from "../../kube/client.ts";
 import { PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { Config, NetworkSource } from "../config/config.ts";
 import { NETWORK_SOCKET } from "../config/local-socket.ts";
@@ -19,11 +20,13 @@ import { withNetworkProblem } from "../observed/node/network-condition.ts";
 import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-error.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import { createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
+import { createMirrorNetworkStatus, type MirrorNetworkStatusOptions } from "../serve/network/mirror-network-status.ts";
 import { createNetworkAudit } from "../serve/network/network-audit.ts";
 import { createNetworkDefinitions, definitionsOfStandaloneNode } from "../serve/network/network-definitions.ts";
 import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "../serve/network/network-server.ts";
 import type { Agent } from "./agent.ts";
 import { type BuiltinList, type BuiltinListOptions, openBuiltinList } from "./builtin-list.ts";
+import type { ClusterNode } from "./cluster/cluster-node.ts";
 
 export interface NetworkAdapters {
   readonly exec: Exec;
@@ -38,8 +41,8 @@ export interface NetworkAdapters {
   readonly metrics: Pick<KubeletMetrics, "kubelet">;
 }
 
-/** What the agent asks its API server for; undefined on a standalone node. */
-type NetworkKube = Pick<KubeClient, "get" | "patch"> | undefined;
+/** The cluster, with the networks that pods select; undefined on a standalone node. */
+type NetworkCluster = Pick<ClusterNode, "kube" | "subscribeMirrors"> | undefined;
 
 /** The network that this agent executes. */
 export interface OwnedNetwork {
@@ -55,8 +58,7 @@ export interface OwnedNetwork {
 }
 
 interface ServeDeps {
-  /** Has the networks that pods select; undefined on a standalone node. */
-  readonly kube: NetworkKube;
+  readonly cluster: NetworkCluster;
   readonly runtime: Pick<Runtime, "listPodSandbox">;
   readonly agent: Pick<Agent, "runtimeListed">;
 }
@@ -137,18 +139,17 @@ async function openNetwork(
   const { hostFiles: files, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
-  const [{ createDeletedAttachments }, { executeCall }, { collectGarbage }, { createNetworkReadiness }, executor] =
+  const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, { readCachedStatus }, executor] =
     await Promise.all([
-      import("../../cni/delegate/deleted-attachments.ts"),
       import("../../cni/delegate/execute-call.ts"),
       import("../../cni/delegate/collect-garbage.ts"),
       import("../../cni/delegate/network-readiness.ts"),
+      import("../../cni/secondary/cached-status.ts"),
       createNetworkExecutor(delegate, adapters),
     ]);
   const record = createPluginCallRecorder(metrics);
   const deleted = createDeletedAttachments();
-  const createExecute = (kube: NetworkKube): NetworkServerOptions["execute"] => {
-    const definitions = kube === undefined ? definitionsOfStandaloneNode : createNetworkDefinitions(kube);
+  const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
       const cni = executor.createCni((pluginCall) => {
         record(pluginCall);
@@ -166,8 +167,11 @@ async function openNetwork(
       const problem = problemOf(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
-    serve({ kube, runtime, agent }) {
-      const server = startServer({ path: socket, execute: createExecute(kube), clock, log });
+    serve({ cluster, runtime, agent }) {
+      const readStatus = (uid: string) => readCachedStatus(executor.cache, uid);
+      const secondary = cluster && connectSecondaryNetworks(cluster, { readStatus, clock, log });
+      const execute = createExecute(secondary?.definitions ?? definitionsOfStandaloneNode);
+      const server = startServer({ path: socket, execute, clock, log });
       const audit = createNetworkAudit({
         listSandboxes: () => listSandboxes(runtime, clock),
         collectGarbage: (sandboxes, signal) => collectGarbage(deps, sandboxes, signal),
@@ -178,9 +182,25 @@ async function openNetwork(
       return {
         async stop() {
           unsubscribe();
-          await Promise.all([audit.stop(), server.stop(), list?.settled()]);
+          await Promise.all([audit.stop(), server.stop(), secondary?.stop(), list?.settled()]);
         },
       };
+    },
+  };
+}
+
+/** The networks that the pods of a cluster select, and the status that their pods and mirror pods get. */
+function connectSecondaryNetworks(
+  { kube, subscribeMirrors }: NonNullable<NetworkCluster>,
+  options: Omit<MirrorNetworkStatusOptions, "kube">,
+) {
+  const mirrors = createMirrorNetworkStatus({ kube, ...options });
+  const unsubscribe = subscribeMirrors(mirrors.onMirror);
+  return {
+    definitions: createNetworkDefinitions(kube, mirrors.onAttached),
+    async stop() {
+      unsubscribe();
+      await mirrors.stop();
     },
   };
 }

@@ -14,6 +14,7 @@ import { createCni } from "../network.ts";
 import type { PluginCall } from "../plugin-call.ts";
 import { createPluginCalls } from "../plugin-calls.ts";
 import { createResultCache } from "../result-cache.ts";
+import { readCachedStatus } from "./cached-status.ts";
 import type { NetworkDefinitions, NetworkPod } from "./pod-networks.ts";
 
 let folder: string;
@@ -105,7 +106,7 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
   /** What was called since the last look. */
   const lines = () =>
     calls.splice(0).map(({ verb, conf, ifName }) => `${verb} ${conf["name"]}:${conf["type"]} ${ifName}`);
-  return { execute, calls, lines, published, routes };
+  return { execute, calls, lines, published, routes, cache };
 }
 
 const cached = async () => (await readdir(join(folder, "results")).catch(() => [] as string[])).toSorted(); // No ADD has made the folder.
@@ -142,7 +143,7 @@ test("the selected networks follow the default one, whose result is the answer",
   expect(await cached()).toEqual(["lan-3f2a-net1", "pods-3f2a-eth0", "store-3f2a-st0"]);
   expect(published).toEqual([
     {
-      pod: { namespace: "shop", name: "web", uid: "u1" },
+      pod: { namespace: "shop", name: "web", uid: "u1", isStatic: false },
       status: [
         { ...statusOf("eth0"), name: "pods", default: true, gateway: ["10.0.0.1"] },
         { ...statusOf("net1"), name: "shop/lan", gateway: ["10.1.0.1"] },
@@ -280,10 +281,25 @@ test("CHECK checks each network with the parameters of ADD", async () => {
   expect(lines()).toEqual(["CHECK pods:bridge eth0", "CHECK lan:macvlan net1", "CHECK store:vlan st0"]);
 });
 
-test("a static pod gets its networks, and no status is written", async () => {
+test("a static pod gets its networks, and its status is that of its mirror pod", async () => {
   const { execute, lines, published } = createFixture();
   await execute("ADD", attachmentOf("lan", { "kubernetes.io/config.source": "file" }));
-  expect([lines(), published]).toEqual([["ADD pods:bridge eth0", "ADD lan:macvlan net1"], []]);
+  expect(lines()).toEqual(["ADD pods:bridge eth0", "ADD lan:macvlan net1"]);
+  expect(published).toMatchObject([{ pod: { name: "web", isStatic: true } }]);
+});
+
+test("the status of a pod can be read from the cache as long as its networks exist, with the default route that was moved", async () => {
+  const { execute, published, cache } = createFixture();
+  expect(await readCachedStatus(cache, "u1")).toBeUndefined();
+  await execute("ADD", attachmentOf('[{"name":"lan","default-route":["10.1.0.9"]}]'));
+  const cached = JSON.parse((await readCachedStatus(cache, "u1")) ?? "");
+  expect(cached).toEqual(published[0]?.status);
+  expect(cached).toMatchObject([{ name: "pods" }, { name: "shop/lan", gateway: ["10.1.0.9"] }]);
+  expect(await readCachedStatus(cache, "u2")).toBeUndefined();
+  await execute("DEL", attachmentOf(undefined));
+  expect(await readCachedStatus(cache, "u1")).toBeUndefined();
+  await execute("ADD", attachmentOf(undefined));
+  expect(await readCachedStatus(cache, "u1")).toBeUndefined();
 });
 
 const refused: readonly (readonly [what: string, networks: string, message: string])[] = [

@@ -28,12 +28,17 @@ export interface NetworkPod {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
+  /** It has a mirror pod at the API server, with another uid, and perhaps none yet. */
+  readonly isStatic: boolean;
 }
 
 /** What the API server has to do with the secondary networks of a pod. Every method rejects with `CniError`. */
 export interface NetworkDefinitions {
   read(reference: Pick<NetworkDefinition, "namespace" | "name">, signal: AbortSignal): Promise<NetworkDefinition>;
-  /** Writes the annotation `k8s.v1.cni.cncf.io/network-status` of a pod. A pod that is gone is success. */
+  /**
+   * Writes the annotation `k8s.v1.cni.cncf.io/network-status` of a pod. A pod that is gone is success; a static pod does not wait for
+   * its mirror pod.
+   */
   publishStatus(pod: NetworkPod, status: string, signal: AbortSignal): Promise<void>;
 }
 
@@ -69,15 +74,16 @@ export async function addPodNetworks(
   const made: SecondaryNetwork[] = [];
   try {
     const attached: PodAttachment[] = [{ name: conf.name, conf, ifName: own.ifName, result, defaultRoute: undefined }];
-    for (const { name, network, defaultRoute } of selections) {
+    for (const { network, defaultRoute } of selections) {
+      const { name } = network;
       const adding = cni.add(network.conf, secondaryAttachment(attachment, network), signal, undoSignal);
       const added = await adding.catch(toFailureOf(name));
       made.push(network);
-      attached.push({ name, ...network, result: added.result, defaultRoute });
+      attached.push({ ...network, result: added.result, defaultRoute });
     }
     const routed = await moveDefaultRoute(deps, attachment, attached);
     const statuses = routed.map((each, index) => networkStatusOf(each.name, each.result, index === 0));
-    await publish(deps, attachment, formatNetworkStatus(statuses), signal);
+    await deps.definitions.publishStatus(podOf(attachment), formatNetworkStatus(statuses), signal);
     // The runtime does not wait for the answer any more.
     if (signal.aborted && !undoSignal.aborted) throw signal.reason;
   } catch (error) {
@@ -117,8 +123,6 @@ const ANNOTATION_READERS: ReadonlySet<string> = new Set(["multus", "multus-shim"
 const readsAnnotation = ({ plugins }: NetworkConf) => plugins.some(({ type }) => ANNOTATION_READERS.has(type));
 
 interface SelectedNetwork {
-  /** `namespace/name` of the definition. */
-  readonly name: string;
   readonly network: SecondaryNetwork;
   readonly defaultRoute: NetworkSelection["defaultRoute"];
 }
@@ -135,20 +139,9 @@ async function readSelections(
     const conf = await loadDefinition(files, confDir, definition, selection.cniArgs);
     const network = toSecondaryNetwork(selection, conf, attachment.capabilityArgs);
     const { defaultRoute } = selection;
-    selected.push({ name: `${selection.namespace}/${selection.name}`, network, defaultRoute });
+    selected.push({ network, defaultRoute });
   }
   return selected;
-}
-
-/** A static pod has no uid at the API server, and perhaps no mirror pod yet: nothing is written for it. */
-async function publish(
-  { definitions }: PodNetworksDeps,
-  attachment: Attachment,
-  status: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const source = annotationsOf(attachment)[sourceAnnotation] ?? "api";
-  if (source === "api") await definitions.publishStatus(podOf(attachment), status, signal);
 }
 
 /** Deletes what an ADD that has failed has made. The default network's cache entry stays while it names what exists. */
@@ -210,8 +203,12 @@ function toFailureOf(network: string): (error: unknown) => never {
   };
 }
 
-const podOf = ({ args }: Attachment): NetworkPod => ({
-  namespace: args.get("K8S_POD_NAMESPACE") ?? "",
-  name: args.get("K8S_POD_NAME") ?? "",
-  uid: args.get("K8S_POD_UID") ?? "",
-});
+function podOf(attachment: Attachment): NetworkPod {
+  const { args } = attachment;
+  return {
+    namespace: args.get("K8S_POD_NAMESPACE") ?? "",
+    name: args.get("K8S_POD_NAME") ?? "",
+    uid: args.get("K8S_POD_UID") ?? "",
+    isStatic: (annotationsOf(attachment)[sourceAnnotation] ?? "api") !== "api",
+  };
+}

@@ -11,6 +11,8 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** A network that a pod has beside its default one, with the interface and the arguments of its plugins. */
 export interface SecondaryNetwork {
+  /** `namespace/name` of its definition. */
+  readonly name: string;
   readonly conf: NetworkConf;
   readonly ifName: string;
   readonly capabilityArgs: Fields;
@@ -37,6 +39,7 @@ export function toSecondaryNetwork(
   }
   const ofPod = ARGS_OF_THE_POD.filter((key) => declared.has(key) && Object.hasOwn(given, key));
   return {
+    name: `${namespace}/${name}`,
     conf,
     ifName,
     capabilityArgs: { ...Object.fromEntries(ofPod.map((key) => [key, given[key]])), ...capabilityArgs },
@@ -79,8 +82,9 @@ export function secondaryNetworksOf({
 
 function decodeSecondary(secondary: unknown): SecondaryNetwork | undefined {
   if (!isObject(secondary)) return undefined;
-  const { config, ifName, capabilityArgs } = secondary;
+  const { name, config, ifName, capabilityArgs } = secondary;
   if (typeof config !== "string" || typeof ifName !== "string" || !isObject(capabilityArgs)) return undefined;
   const conf = cachedConfIfUsable({ config });
-  return conf && { conf, ifName, capabilityArgs };
+  // Entries of the first release have no name.
+  return conf && { name: typeof name === "string" ? name : conf.name, conf, ifName, capabilityArgs };
 }

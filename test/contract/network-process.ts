@@ -27,7 +27,7 @@ const network = await openOwnedNetwork(
   },
 );
 network?.serve({
-  kube: undefined,
+  cluster: undefined,
   runtime: { listPodSandbox: async () => sandboxes },
   agent: { runtimeListed },
 });

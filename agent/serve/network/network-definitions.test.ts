@@ -4,7 +4,7 @@ import { createNetworkDefinitions, definitionsOfStandaloneNode } from "./network
 
 const { signal } = new AbortController();
 const lan = { namespace: "shop", name: "lan" };
-const pod = { namespace: "shop", name: "web", uid: "u1" };
+const pod = { namespace: "shop", name: "web", uid: "u1", isStatic: false };
 
 /** Definitions of an API server that answers `answer`, and what it was asked. */
 function definitionsOf(answer: unknown) {
@@ -14,7 +14,9 @@ function definitionsOf(answer: unknown) {
     if (answer instanceof Error) throw answer;
     return answer as never;
   };
-  return { asked, definitions: createNetworkDefinitions({ get: respond, patch: respond }) };
+  const attached: string[] = [];
+  const definitions = createNetworkDefinitions({ get: respond, patch: respond }, (uid) => void attached.push(uid));
+  return { asked, attached, definitions };
 }
 
 const failure = (code: KubeErrorCode, serverMessage?: string, options: KubeErrorOptions = {}) =>
@@ -90,4 +92,10 @@ test("the status is an annotation of this very pod, and a pod that is gone needs
     code: 7,
     message: expect.stringContaining("cannot write the annotation k8s.v1.cni.cncf.io/network-status of the pod: no"),
   });
+});
+
+test("the status of a static pod is left to its mirror pod, and needs no API server", async () => {
+  const { asked, attached, definitions } = definitionsOf(failure("TIMEOUT"));
+  await definitions.publishStatus({ ...pod, isStatic: true }, "[]", signal);
+  expect([asked, attached]).toEqual([[], ["u1"]]);
 });

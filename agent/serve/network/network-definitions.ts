@@ -21,9 +21,13 @@ export const definitionsOfStandaloneNode: NetworkDefinitions = {
 
 /**
  * The NetworkAttachmentDefinitions of a cluster, read when a pod selects one. Rejects with code 11 if the API server does not answer, and
- * with code 7 for what another try would not change, such as a definition that does not exist.
+ * with code 7 for what another try would not change, such as a definition that does not exist. The status of a static pod is not
+ * written here: `onStaticPod` gets its uid.
  */
-export function createNetworkDefinitions(kube: Pick<KubeClient, "get" | "patch">): NetworkDefinitions {
+export function createNetworkDefinitions(
+  kube: Pick<KubeClient, "get" | "patch">,
+  onStaticPod: (uid: string) => void,
+): NetworkDefinitions {
   return {
     async read({ namespace, name }, signal) {
       const options = { deadlineMs: DEADLINE_MS, signal };
@@ -34,7 +38,8 @@ export function createNetworkDefinitions(kube: Pick<KubeClient, "get" | "patch">
         throw toCniError(error, `the pod selects the network ${namespace}/${name}`, signal);
       }
     },
-    async publishStatus({ namespace, name, uid }, status, signal) {
+    async publishStatus({ namespace, name, uid, isStatic }, status, signal) {
+      if (isStatic) return onStaticPod(uid);
       const body = { metadata: { annotations: { [networkStatusAnnotation]: status } } };
       // A node may not patch its pods, but their status, which takes annotations as well.
       const patch = { type: "merge", subresource: "status", uid, body } as const;

@@ -13,7 +13,7 @@ import { KubeError } from "../../../kube/error.ts";
 import { createReviews, type Reviews } from "../../../kube/reviews.ts";
 import { createKubeConnection } from "../../../kube/transport/connection.ts";
 import type { RequestAttempt } from "../../../kube/transport/request-sender.ts";
-import type { Node } from "../../../proto/kubernetes/gen/types.ts";
+import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { kubeletVersion, kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ClusterConfigSource, Config } from "../../config/config.ts";
 import { type NodeEvent, nodeReference } from "../../decide/node/node-report.ts";
@@ -53,6 +53,8 @@ export interface ClusterNode {
   readonly access: ClusterAccess;
   /** Reads and patches what concerns the network of pods. */
   readonly kube: Pick<KubeClient, "get" | "patch">;
+  /** Calls `onMirror` with each mirror pod of this node, when it is created and after each change. */
+  subscribeMirrors(onMirror: (mirror: Pod) => void): () => void;
   /** Reviews of the requests to the node's API. */
   readonly reviews: Reviews;
   /** Keeps the Node object and its lease up to date until the signal aborts; never rejects. */
@@ -93,14 +95,11 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
   const watchedClient = withWatchHealth(kube, clock);
   const recorder = createEventRecorder({ kube: watchedClient.kube, nodeName, clock, log });
   const nodeChanges = createEventSource<[node: Node | undefined]>();
+  const mirrorChanges = createEventSource<[mirror: Pod]>();
   const nodeStart = createNodeStartRecorder(options.metrics, clock, nodeStartTimes);
   nodeChanges.subscribe((changed) => isReady(changed) && nodeStart.onReady());
   const nodeSync = createNodeSync({
-    kube,
-    node,
-    clock,
-    log,
-    random,
+    ...{ kube, node, clock, log, random },
     settings: nodeSettingsOf(config, kubeletVersion, config.api?.port),
     registerNode: config.node.registerNode,
     onRegistration: (step) => nodeStart[step === "created" ? "onRegistered" : "onRegistering"](),
@@ -117,6 +116,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     ...{ nodeName, clock, log, random },
     keyPairs: createKeyPairs(),
     certificateGates: config.certificateGates,
+    onMirrorObserved: mirrorChanges.emit,
   });
 
   return {
@@ -133,6 +133,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
       },
     },
     kube: watchedClient.kube,
+    subscribeMirrors: mirrorChanges.subscribe,
     reviews: createReviews(connection),
     run: nodeSync.run,
     subscribeNode: (onNode) => void nodeChanges.subscribe(onNode),

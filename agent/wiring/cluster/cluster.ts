@@ -12,6 +12,7 @@ import { pullSecretEvents } from "../../decide/events/pull-secret-events.ts";
 import { recordOf } from "../../decide/pod/action.ts";
 import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call.ts";
 import { fullNameOf, type SourceKind } from "../../decide/pod/desired.ts";
+import { mirroredUid } from "../../decide/sources/api-pod.ts";
 import { mirrorOwnerOf } from "../../decide/sources/mirror.ts";
 import { type ApiPodListener, watchApiPods } from "../../desired/api/api-pods.ts";
 import { createServiceAccounts, type ServiceAccounts } from "../../desired/credentials/service-accounts.ts";
@@ -37,6 +38,8 @@ export interface ClusterSyncOptions {
   readonly nodeObject: NodeObjectReader;
   readonly keyPairs: KeyPairs;
   readonly certificateGates: Config["certificateGates"];
+  /** Called with each mirror pod of this node, as the API server has it. */
+  readonly onMirrorObserved: (mirror: Pod) => void;
 }
 
 /** Reads this machine's Node object. */
@@ -153,7 +156,7 @@ function createClusterSync(
   sources.podEvents.subscribe(events.recordEvent);
   sources.duplicateNames.subscribe(createDuplicateNameEvents(events));
   sources.sourcesReady.subscribe(mirrors.reconcile);
-  const podListener = createPodListener({ statusReporter, mirrors, recorder, events, objects, desired });
+  const podListener = createPodListener({ ...options, statusReporter, mirrors, events, objects, desired });
 
   return {
     async run(signal) {
@@ -206,6 +209,7 @@ interface PodListenerDeps {
   readonly events: Pick<PodEventRecorder, "recordEvent">;
   readonly objects: Pick<ClusterObjects, "onApiSynced">;
   readonly desired: Pick<DesiredPods, "admitPending">;
+  readonly onMirrorObserved: (mirror: Pod) => void;
 }
 
 /** Passes the pods as the API server has them to every component that needs them. */
@@ -216,11 +220,13 @@ function createPodListener({
   events,
   objects,
   desired,
+  onMirrorObserved,
 }: PodListenerDeps): ApiPodListener {
   return {
     onObserved(pod, snapshot) {
       statusReporter.onObserved(pod, snapshot);
       mirrors.onObserved(pod, snapshot);
+      if (mirroredUid(pod) !== undefined) onMirrorObserved(pod);
     },
     onDeleted(pod) {
       statusReporter.onDeleted(pod);

@@ -9,6 +9,7 @@ import { ifAbsent } from "../../bed/if-absent.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { inNetworkNamespace } from "../../contract/own-namespace.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { podOf } from "../manifest.ts";
 import { type NetworkNode, prepareNetworks } from "../network-node.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
@@ -167,6 +168,28 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
     await cluster.apply([podWith("routed", '[{"name":"store"},{"name":"lan","default-route":["10.223.5.1"]}]')]);
     const pod = await startPod("routed");
     expect(await outputOf(pod)).toBe("eth0 lo net1 net2 default via 10.223.5.1 dev net2");
+  });
+
+  test("the mirror pod of a static pod gets its status, and another one when a user has deleted it", async () => {
+    const pod = podOf("static");
+    const metadata = { name: "static", labels: { app: "static" }, annotations: { [networksAnnotation]: "lan" } };
+    await cluster.node.putManifest({ ...pod, metadata });
+    const waitForStatus = async (others: readonly (string | undefined)[]) => {
+      const [mirror] = await cluster.waitForPods("its mirror pod has the status", "static", ([found]) => {
+        const { annotations: own = {}, uid } = found?.metadata ?? {};
+        return statusAnnotation in own && !others.includes(uid);
+      });
+      const status = JSON.parse(mirror?.metadata.annotations?.[statusAnnotation] ?? "");
+      expect(status).toMatchObject([
+        { interface: "eth0", default: true },
+        { name: "default/lan", interface: "net1" },
+      ]);
+      return mirror?.metadata.uid;
+    };
+    const uid = await waitForStatus([]);
+    await cluster.kubectl("delete", "pods", "--selector=app=static");
+    await waitForStatus([uid]);
+    await cluster.node.removeFile("static.yaml");
   });
 
   test("a network that fails takes the others with it", async () => {

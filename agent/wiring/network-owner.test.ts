@@ -54,7 +54,7 @@ const served = {
 
 /** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
 async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {
-  const server = (await open(owner, list))?.serve(served);
+  const server = await (await open(owner, list))?.serve(served);
   if (server === undefined) return false;
   expect((await stat(own())).isSocket()).toBe(true);
   await server.stop();
@@ -133,7 +133,7 @@ describe("--network=builtin", () => {
     expect(await conditionOf(network)).toContain("the Node object has no pod CIDR yet");
     network?.setPodCIDRs([]);
     network?.setPodCIDRs(["10.7.3.0/24", "fd00:7:3::/64"]);
-    await network?.serve(served).stop();
+    await (await network?.serve(served))?.stop();
     expect(await listed()).toEqual([[[{ subnet: "10.7.3.0/24" }], [{ subnet: "fd00:7:3::/64" }]]]);
     expect(await conditionOf(await open("agent", undefined, builtin, inCluster))).not.toContain("pod CIDR");
   });

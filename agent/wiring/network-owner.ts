@@ -49,10 +49,10 @@ export interface OwnedNetwork {
   /** As the runtime's status, with the condition NetworkReady of the network that the agent executes. */
   withCondition(status: Runtime["status"]): Runtime["status"];
   /**
-   * Serves the delegate of the container runtime, and deletes what has outlived its sandbox whenever the runtime was listed. Throws
+   * Serves the delegate of the container runtime, and deletes what has outlived its sandbox whenever the runtime was listed. Rejects with
    * `StartError`.
    */
-  serve(deps: ServeDeps): Pick<NetworkServer, "stop">;
+  serve(deps: ServeDeps): Promise<Pick<NetworkServer, "stop">>;
   /** Gives `--network=builtin` its addresses. */
   setPodCIDRs(podCIDRs: readonly string[]): void;
 }
@@ -167,11 +167,11 @@ async function openNetwork(
       const problem = problemOf(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
-    serve({ cluster, runtime, agent }) {
+    async serve({ cluster, runtime, agent }) {
       const readStatus = (uid: string) => readCachedStatus(executor.cache, uid);
       const secondary = cluster && connectSecondaryNetworks(cluster, { readStatus, clock, log });
       const execute = createExecute(secondary?.definitions ?? definitionsOfStandaloneNode);
-      const server = startServer({ path: socket, execute, clock, log });
+      const server = await startServer({ path: socket, execute, clock, log });
       const audit = createNetworkAudit({
         listSandboxes: () => listSandboxes(runtime, clock),
         collectGarbage: (sandboxes, signal) => collectGarbage(deps, sandboxes, signal),
@@ -205,9 +205,9 @@ function connectSecondaryNetworks(
   };
 }
 
-function startServer(options: NetworkServerOptions): NetworkServer {
+async function startServer(options: NetworkServerOptions): Promise<NetworkServer> {
   try {
-    return serveNetwork(options);
+    return await serveNetwork(options);
   } catch (error) {
     return toStartError("cannot serve the network", ROOT_DIR_HINT)(error);
   }

@@ -58,7 +58,7 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
       serveLocalCommands({ root, clock, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
     );
     started.push(await serveLocalExec({ ...adapters, knownPods }, agent));
-    if (network !== undefined) started.push(network.serve({ ...adapters, cluster: clusterNode }));
+    if (network !== undefined) started.push(await network.serve({ ...adapters, cluster: clusterNode }));
     return { stop };
   } catch (error) {
     await stop();

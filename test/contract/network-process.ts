@@ -26,7 +26,7 @@ const network = await openOwnedNetwork(
     clock: createClock(),
   },
 );
-network?.serve({
+await network?.serve({
   cluster: undefined,
   runtime: { listPodSandbox: async () => sandboxes },
   agent: { runtimeListed },

@@ -39,9 +39,9 @@ const call: DelegateCall = {
 };
 const { signal } = new AbortController();
 
-function serve(execute: NetworkServerOptions["execute"]) {
+async function serve(execute: NetworkServerOptions["execute"]) {
   const log = new FakeLog();
-  server = serveNetwork({ path, execute, clock: new FakeClock(), log });
+  server = await serveNetwork({ path, execute, clock: new FakeClock(), log });
   return log;
 }
 
@@ -52,7 +52,7 @@ const recordOf = (plugin: string, durationMs: number, error?: CniError): PluginC
 
 test("a call is executed as it was sent, and its result is the answer", async () => {
   const got: DelegateCall[] = [];
-  serve(async (one) => {
+  await serve(async (one) => {
     got.push(one);
     return one.verb === "ADD" ? { cniVersion: "1.0.0", ips: [] } : undefined;
   });
@@ -65,7 +65,7 @@ test("a call is executed as it was sent, and its result is the answer", async ()
 });
 
 test("one debug line per call says how long each plugin took", async () => {
-  const log = serve(async (_call, onCall) => {
+  const log = await serve(async (_call, onCall) => {
     onCall(recordOf("bridge", 21.26));
     onCall(recordOf("portmap", 9));
     return {};
@@ -85,7 +85,7 @@ test("one debug line per call says how long each plugin took", async () => {
 
 test("a failure is the plugin's own error, and in the log", async () => {
   const failure = new CniError(100, "no address left", { plugin: "bridge", details: "10.1.0.0/30" });
-  const log = serve(async () => {
+  const log = await serve(async () => {
     throw failure;
   });
   await expect(askAgent(path, call, signal)).rejects.toMatchObject({
@@ -95,14 +95,14 @@ test("a failure is the plugin's own error, and in the log", async () => {
 });
 
 test("a fault of this program is an error object, too", async () => {
-  serve(async () => {
+  await serve(async () => {
     throw new TypeError("x is not a function");
   });
   await expect(askAgent(path, call, signal)).rejects.toMatchObject({ code: 999, message: "x is not a function" });
 });
 
 test("what is no call is refused, and nothing is executed", async () => {
-  serve(async () => {
+  await serve(async () => {
     throw new Error("executed");
   });
   const send = async (target: string, method: string, body?: string) => {
@@ -117,13 +117,13 @@ test("what is no call is refused, and nothing is executed", async () => {
 test("only root may open the socket, and the socket of a killed agent is replaced", async () => {
   await writeFile(path, "the socket of an agent that was killed");
   const umask = process.umask();
-  serve(async () => ({}));
+  await serve(async () => ({}));
   expect([(await stat(path)).mode & 0o777, process.umask()]).toEqual([0o600, umask]);
 });
 
 test("a socket that cannot be created is a FilesError", async () => {
   await mkdir(path);
-  expect(() => serve(async () => ({}))).toThrow(expect.objectContaining({ name: "FilesError", code: "EISDIR" }));
+  await expect(serve(async () => ({}))).rejects.toMatchObject({ name: "FilesError", code: "EISDIR" });
 });
 
 test("no socket, and that of a killed agent, mean that the agent is away", async () => {
@@ -136,7 +136,7 @@ test("no socket, and that of a killed agent, mean that the agent is away", async
 
 test("a stop cancels the calls under way, and their delegates see that the agent has ended", async () => {
   const started = Promise.withResolvers<AbortSignal>();
-  serve(async (_call, _onCall, cancelled) => {
+  await serve(async (_call, _onCall, cancelled) => {
     started.resolve(cancelled);
     await aborted(cancelled);
     throw cancelled.reason;
@@ -149,7 +149,7 @@ test("a stop cancels the calls under way, and their delegates see that the agent
 
 test("a delegate that was killed cancels its call", async () => {
   const started = Promise.withResolvers<AbortSignal>();
-  serve(async (_call, _onCall, cancelled) => {
+  await serve(async (_call, _onCall, cancelled) => {
     started.resolve(cancelled);
     await aborted(cancelled);
     throw cancelled.reason;

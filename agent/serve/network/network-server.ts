@@ -1,12 +1,12 @@
+import { createServer, type IncomingMessage } from "node:http";
 import { type DelegateCall, decodeDelegateCall } from "../../../cni/delegate/delegate-call.ts";
 import { toCniError, toErrorObject } from "../../../cni/delegate/error-object.ts";
 import type { CallOutput } from "../../../cni/delegate/execute-call.ts";
 import { CniError, cniCodes } from "../../../cni/error.ts";
 import type { PluginCallRecord } from "../../../cni/plugin-calls.ts";
 import type { Clock } from "../../../host/clock.ts";
-import { toFilesError } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
-import { listenForRoot } from "../local/root-socket.ts";
+import { listenForOwnUser } from "../local/own-user-socket.ts";
 
 export interface NetworkServerOptions {
   /** The path of the socket. */
@@ -31,63 +31,75 @@ export interface NetworkServer {
   stop(): Promise<void>;
 }
 
-interface ListenOptions {
-  readonly unix: string;
-  readonly maxRequestBodySize: number;
-  readonly fetch: (request: Request) => Promise<Response>;
-}
-
-/** A chain may take minutes. Bun's types allow this option only for ports, but it works for sockets. */
-const neverIdle = { idleTimeout: 0 };
 const MAX_BODY_BYTES = 1 << 20;
 
 /**
- * Serves the delegate of a container runtime on a unix socket that only root may open: `POST /call` has one call as its body. The
- * answer is the result of CNI (200), or its error object (500). It authenticates no client beyond that: Bun gives no descriptor of
- * a connection of `Bun.serve`, so SO_PEERCRED cannot be read, and the kernel lets only root connect. Throws `FilesError` if the
- * socket cannot be created.
+ * Serves the delegate of a container runtime on a unix socket for root alone: `POST /call` has one call as its body. The
+ * answer is the result of CNI (200), or its error object (500). Rejects with `FilesError` if the socket cannot be created.
  */
-export function serveNetwork(options: NetworkServerOptions): NetworkServer {
-  const { path } = options;
+export async function serveNetwork(options: NetworkServerOptions): Promise<NetworkServer> {
+  const { path, log } = options;
   const stopped = new AbortController();
-  const listenOptions: ListenOptions = {
-    ...neverIdle,
-    unix: path,
-    maxRequestBodySize: MAX_BODY_BYTES,
-    fetch: (request) => respond(request, options, stopped.signal),
+  const server = createServer((request, response) => {
+    const left = new AbortController();
+    response.once("close", () => left.abort());
+    void respond(request, options, { left: left.signal, stopped: stopped.signal }).then(({ status, body }) => {
+      const text = JSON.stringify(body);
+      response.writeHead(status, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) });
+      response.end(text);
+    });
+  });
+  const socket = await listenForOwnUser(path, server, log);
+  return {
+    async stop() {
+      stopped.abort();
+      await socket.close();
+    },
   };
+}
+
+interface Answer {
+  readonly status: 200 | 404 | 500;
+  readonly body: object;
+}
+
+/** `left` aborts when the delegate leaves, `stopped` when the server stops. */
+interface CallSignals {
+  readonly left: AbortSignal;
+  readonly stopped: AbortSignal;
+}
+
+/** Never rejects. */
+async function respond(request: IncomingMessage, options: NetworkServerOptions, signals: CallSignals): Promise<Answer> {
+  if (request.method !== "POST" || request.url !== "/call") {
+    const notFound = new CniError(cniCodes.decodingFailure, "the agent answers POST /call alone");
+    return { status: 404, body: toErrorObject(notFound) };
+  }
   try {
-    const server = listenForRoot(path, () => Bun.serve(listenOptions));
-    return {
-      async stop() {
-        stopped.abort();
-        await server.stop(true);
-      },
-    };
+    const call = decodeDelegateCall(await readBody(request));
+    return { status: 200, body: (await execute(call, options, signals)) ?? {} };
   } catch (error) {
-    throw toFilesError(path, error);
+    return { status: 500, body: toErrorObject(toCniError(error)) };
   }
 }
 
-async function respond(request: Request, options: NetworkServerOptions, stopped: AbortSignal): Promise<Response> {
-  if (request.method !== "POST" || new URL(request.url).pathname !== "/call") {
-    const notFound = new CniError(cniCodes.decodingFailure, "the agent answers POST /call alone");
-    return Response.json(toErrorObject(notFound), { status: 404 });
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > MAX_BODY_BYTES)
+      throw new CniError(cniCodes.decodingFailure, `the request is longer than ${MAX_BODY_BYTES} bytes`);
+    chunks.push(chunk);
   }
-  try {
-    const call = decodeDelegateCall(await request.text());
-    return Response.json((await execute(call, options, request.signal, stopped)) ?? {});
-  } catch (error) {
-    return Response.json(toErrorObject(toCniError(error)), { status: 500 });
-  }
+  return Buffer.concat(chunks).toString();
 }
 
 /** Executes a call, and logs how long each plugin took. */
 async function execute(
   call: DelegateCall,
   options: NetworkServerOptions,
-  left: AbortSignal,
-  stopped: AbortSignal,
+  { left, stopped }: CallSignals,
 ): Promise<CallOutput> {
   const { clock, log } = options;
   const startedMs = clock.monotonicMs();

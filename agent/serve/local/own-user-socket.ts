@@ -1,0 +1,53 @@
+import type { Server } from "node:http";
+import { createServer, type Socket } from "node:net";
+import { toFilesError } from "../../../host/fs/files.ts";
+import type { Log } from "../../../host/log/log.ts";
+import { readPeerUid } from "../../../host/peer-credentials.ts";
+import { listenForRoot } from "./root-socket.ts";
+
+/** A unix socket that passes connections on to a server. */
+export interface OwnUserSocket {
+  /** Closes the socket and all connections. */
+  close(): Promise<void>;
+}
+
+/**
+ * Listens on a unix socket that only root may open, and passes the connections of this process's own user on to `server`: the
+ * kernel has noted the user of each at connect(2). Others are closed, as where an administrator has changed the socket's mode, or a
+ * program has given its descriptor away. Rejects with `FilesError` if the socket cannot be created.
+ */
+export async function listenForOwnUser(path: string, server: Server, log: Pick<Log, "warn">): Promise<OwnUserSocket> {
+  const connections = new Set<Socket>();
+  const listener = createServer((socket) => {
+    const uid = peerUidOf(socket);
+    if (uid === undefined || uid !== process.geteuid?.()) {
+      log.warn({ socket: path, uid }, "refused a connection of another user");
+      socket.destroy();
+      return;
+    }
+    connections.add(socket);
+    socket.once("close", () => connections.delete(socket));
+    server.emit("connection", socket);
+  });
+  await listenForRoot(
+    path,
+    () =>
+      new Promise<void>((resolve, reject) => {
+        listener.once("error", (error) => reject(toFilesError(path, error)));
+        listener.listen(path, resolve);
+      }),
+  );
+  return {
+    close: () =>
+      new Promise((resolve) => {
+        listener.close(() => resolve());
+        for (const socket of connections) socket.destroy();
+      }),
+  };
+}
+
+/** Node has no public way to the descriptor. Without it the user is unknown, and the connection is refused. */
+function peerUidOf(socket: Socket & { readonly _handle?: { readonly fd?: number } }): number | undefined {
+  const descriptor = socket._handle?.fd;
+  return descriptor === undefined || descriptor < 0 ? undefined : readPeerUid(descriptor);
+}

@@ -1,0 +1,26 @@
+import { FFIType } from "bun:ffi";
+import { openLibc } from "./libc.ts";
+
+const SOL_SOCKET = 1;
+const SO_PEERCRED = 17;
+/** `struct ucred`: pid, uid and gid, of four bytes each. */
+const UCRED_BYTES = 12;
+
+/**
+ * The user id of the process that has connected to a unix socket, by the descriptor of the connection; undefined if the kernel
+ * or glibc does not tell it. Rule: SO_PEERCRED of unix(7). The kernel has noted it at connect(2): no later change of the
+ * process counts.
+ */
+export function readPeerUid(descriptor: number): number | undefined {
+  const { i32, ptr } = FFIType;
+  const libc = openLibc({ getsockopt: { args: [i32, i32, i32, ptr, ptr], returns: i32 } });
+  if (libc === undefined) return undefined;
+  try {
+    const credentials = new Uint32Array(UCRED_BYTES / 4);
+    const length = new Uint32Array([UCRED_BYTES]);
+    const failed = libc.symbols.getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, credentials, length) !== 0;
+    return failed || length[0] !== UCRED_BYTES ? undefined : credentials[1];
+  } finally {
+    libc.close();
+  }
+}

@@ -18,8 +18,8 @@ let agent: Server | undefined;
 /** The calls that agents have got. */
 let calls: DelegateCall[];
 
-/** An agent that answers each request with these bytes, one after the other, and closes; `closes: false` leaves the connection open. */
-async function startAgent(parts: readonly string[], { closes = true } = {}) {
+/** An agent that answers each request with these bytes, one after the other, and closes the connection; with Infinity it never does. */
+async function startAgent(parts: readonly string[], { closesAfterMs = 0 } = {}) {
   agent = createServer((socket) => {
     let request = "";
     // The delegate may leave in the midst of an answer that it cannot use.
@@ -31,7 +31,7 @@ async function startAgent(parts: readonly string[], { closes = true } = {}) {
       if (body === undefined || body.length < length) return;
       calls.push(decodeDelegateCall(Buffer.from(body, "latin1").toString()));
       for (const part of parts) await new Promise<void>((resolve) => socket.write(part, () => resolve()));
-      if (closes) socket.end();
+      if (closesAfterMs !== Number.POSITIVE_INFINITY) setTimeout(() => socket.end(), closesAfterMs);
     });
   });
   const socket = join(folder, "cni.sock");
@@ -131,7 +131,7 @@ describe.each(forms)("$name", (form) => {
   });
 
   test("the answer ends with its length, even if the connection stays open", async () => {
-    await startAgent([ok], { closes: false });
+    await startAgent([ok], { closesAfterMs: Number.POSITIVE_INFINITY });
     expect(await call()).toEqual({ exitCode: 0, output: result });
   });
 
@@ -162,7 +162,7 @@ describe.each(forms)("$name", (form) => {
     });
 
   test("an agent that never answers costs a call its time", async () => {
-    await startAgent([], { closes: false });
+    await startAgent([], { closesAfterMs: Number.POSITIVE_INFINITY });
     for (const verb of ["ADD", "DEL"]) {
       const startedMs = performance.now();
       const message = `the agent on ${folder}/cni.sock, which may be stopped, has not answered ${verb} within 2000 ms`;
@@ -246,6 +246,38 @@ describe.each(forms)("$name", (form) => {
     expect(await call({ env: { CNI_IFNAME: undefined } })).toMatchObject(refused(4, "interface name"));
     expect(await call({ env: { CNI_NETNS: undefined } })).toMatchObject(refused(4, "CNI_NETNS: found nothing"));
   });
+});
+
+test.each(forms.slice(1))("$name hands over its input, its environment and the time that is left", async (form) => {
+  calls = [];
+  folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
+  await mkdir(join(folder, "bin"));
+  await form.install(join(folder, "bin"));
+  const script = '#!/bin/sh\necho "$0 $# $1 $CNI_IFNAME"\nexec cat\n';
+  await writeFile(join(folder, "bin/berth-cni.program"), script, { mode: 0o755 });
+  const [program = "", ...args] = form.argv(join(folder, "bin"));
+  const call = async (verb: string, input: string) => {
+    const env = { ...parameters, CNI_COMMAND: verb };
+    const { stdout } = await execa(program, args, { env, input, reject: false, stripFinalNewline: false });
+    const [, count, , timeLeft = "", rest] = /^\S+ (\d)( --time-left-ms=(\d+))? +eth0\n([\s\S]*)$/.exec(stdout) ?? [];
+    return { count, timeLeftMs: Number(timeLeft), rest };
+  };
+  expect(await call("VERSION", "any text\n")).toEqual({ count: "0", timeLeftMs: 0, rest: "any text\n" });
+  const conf = confOf({ note: "é".repeat(100_000) });
+  for (const input of [conf, `${conf} `]) {
+    const { timeLeftMs, ...others } = await call("ADD", input);
+    expect(others).toEqual({ count: "1", rest: input });
+    expect(timeLeftMs).toBeWithin(1, TIMEOUT_MS + 1);
+  }
+  await startAgent([], { closesAfterMs: 700 });
+  const { timeLeftMs, ...others } = await call("DEL", conf);
+  expect(others).toEqual({ count: "1", rest: conf });
+  expect(timeLeftMs).toBeWithin(1, TIMEOUT_MS - 699);
+  agent?.close();
+  // One byte more than the limit says that it is too long.
+  const tooLong = await call("DEL", confOf({ note: "x".repeat(2_000_000) }));
+  expect([tooLong.count, tooLong.rest?.length]).toEqual(["0", 1_048_577]);
+  await rm(folder, { recursive: true });
 });
 
 test.each(forms.slice(1))("$name without the program beside it says what is missing", async ({ install, argv }) => {

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { DELEGATE_TYPE } from "../../cni/delegate/delegate-conf.ts";
@@ -61,6 +61,8 @@ export async function prepareNetworks(node: TestNode) {
   return {
     delegateDir,
     berthCni,
+    /** Whether the small form of the delegate is installed. */
+    hasStaticDelegate: async () => (await lstat(join(binDir, DELEGATE_TYPE))).isFile(),
     /** Restarts the container runtime with another folder of networks. */
     async useConfDir(confDir: string) {
       const own = config.replace(packaged, binDir).replace(/conf_dir = "[^"]+"/, `conf_dir = "${confDir}"`);

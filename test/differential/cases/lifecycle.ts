@@ -195,7 +195,8 @@ export const lifecycleCases: readonly PodCase[] = [
   {
     name: "pull-refused-until-its-deadline",
     container: { image: "127.0.0.1:1/refused/image:1" },
-    spec: { activeDeadlineSeconds: 5, restartPolicy: "Never" },
+    // More than a busy machine needs for the sandbox, and less than the first back-off.
+    spec: { activeDeadlineSeconds: 8, restartPolicy: "Never" },
     until: (pod) => hasEnded(pod) && containerStatusOf(pod)?.state?.terminated !== undefined,
   },
   {

@@ -3,11 +3,13 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import type { Node, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import { nodes, pods } from "../../../kube/resource.ts";
+import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { hashAnnotation, mirrorAnnotation, podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { findLeakedResources, listMachineResources } from "../../bed/cleanup/leaked-resources.ts";
 import { busyboxImage, webImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
+import { createAdminClient } from "../../upstream/admin-client.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { type ReferenceKubelet, startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
@@ -77,25 +79,26 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
   let folder = "";
   let before: readonly string[] = [];
   let plane: ControlPlane;
+  let kube: ReturnType<typeof createAdminClient>;
   let node: TestNode;
   let kubelet: ReferenceKubelet | undefined;
   beforeAll(async () => {
     before = await listMachineResources();
     folder = await mkdtemp(join(tmpdir(), "berth-takeover-"));
     plane = await startControlPlane({ stateDir: folder, print: console.log });
+    kube = createAdminClient(plane, "takeover");
     const kubeconfig = await plane.nodeKubeconfig(nodeName);
     node = await startNodeWithoutAgent({ cluster: { kubeconfig, nodeName } });
   }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await kubelet?.kill9();
     await node?.tearDown();
+    kube?.close();
     await plane?.stop();
     await rm(folder, { recursive: true });
     expect(await findLeakedResources(before)).toEqual([]);
   });
 
-  const read = async <Kind>(kind: string, name: string) =>
-    JSON.parse(await plane.kubectl(["get", kind, name, "--output=json"])) as Kind;
   const apply = (items: readonly object[]) =>
     plane.kubectl(["apply", "--filename=-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
 
@@ -107,17 +110,17 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
   };
 
   /** Waits until the agent of this version reports the node, and these pods are ready. */
-  const waitForAgent = async (version: string, pods: readonly string[]) => {
+  const waitForAgent = async (version: string, podNames: readonly string[]) => {
     await pollUntil(`the node to be Ready with ${version}`, 60_000, async () => {
       // The API server may be busy; the timeout reports a failure that lasts.
-      const seen = await read<Node>("node", nodeName).catch(() => undefined);
+      const seen = await kube.get(nodes, nodeName).catch(() => undefined);
       const isReady = seen?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
       return seen?.status?.nodeInfo?.kubeletVersion === version && isReady === true;
     });
-    for (const name of pods)
+    for (const name of podNames)
       await pollUntil(`the pod ${name} to be ready`, 60_000, async () =>
         // The API server may be busy; the timeout reports a failure that lasts.
-        areContainersReady(await read<Pod>("pod", name).catch(() => undefined)),
+        areContainersReady(await kube.get(pods("default"), name).catch(() => undefined)),
       );
   };
 
@@ -125,7 +128,7 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
   const present = async (podNames: readonly string[]) => {
     const isOfPods = ({ labels }: { readonly labels: Readonly<Record<string, string>> }) =>
       podNames.includes(labels[podNameLabel] ?? "");
-    const pods = await Promise.all(podNames.map((name) => read<Pod>("pod", name)));
+    const read = await Promise.all(podNames.map((name) => kube.get(pods("default"), name)));
     return {
       containers: (await node.containers())
         .filter(isOfPods)
@@ -135,7 +138,7 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
         .filter(isOfPods)
         .map(({ id, state, metadata }) => `${metadata?.name} ${id} ${state}`)
         .toSorted(),
-      pods: pods.map(({ metadata, status }) => ({
+      pods: read.map(({ metadata, status }) => ({
         name: metadata.name,
         uid: metadata.uid,
         hash: metadata.annotations?.[hashAnnotation],
@@ -155,7 +158,7 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
 
   /** The files and directories by which an agent knows what it has set up for a pod's volumes, with their modes. */
   const markedVolumes = async (name: string) => {
-    const { metadata } = await read<Pod>("pod", name);
+    const { metadata } = await kube.get(pods("default"), name);
     const folder = join(node.paths.agentRoot, "pods", metadata.uid ?? "", "plugins");
     const { stdout } = await execa("find", [folder, "-printf", "%P %m %y\n"]);
     return stdout

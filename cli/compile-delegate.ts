@@ -7,9 +7,6 @@ export type Target = "x64" | "arm64";
 
 const SOURCE = join(import.meta.dirname, "..", "cni", "delegate", "berth-cni.c");
 
-/** The C compiler that makes programs for this machine. */
-export const OWN_COMPILER = "cc";
-
 /** The C compiler of another processor has its name in front, as in Debian's packages gcc-aarch64-linux-gnu and gcc-x86-64-linux-gnu. */
 const CROSS_COMPILERS: Readonly<Record<Target, string>> = {
   x64: "x86_64-linux-gnu-gcc",
@@ -23,9 +20,9 @@ const OPTIONS = [
   ...["-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-Wl,--build-id=none", "-Wl,-z,noseparate-code"],
 ];
 
-/** The C compiler that makes programs for a processor. */
-export const compilerOf = (target: Target): string =>
-  target === process.arch ? OWN_COMPILER : CROSS_COMPILERS[target];
+/** The C compiler that makes programs for a processor, without `target` for this machine's. */
+export const compilerOf = (target?: Target): string =>
+  target === undefined || target === process.arch ? "cc" : CROSS_COMPILERS[target];
 
 /**
  * Compiles the small form of the plugin `berth-cni` by `compiler`, with `outfile` for its output. Resolves with the program; with undefined

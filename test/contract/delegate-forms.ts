@@ -1,7 +1,7 @@
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { compileDelegate, OWN_COMPILER } from "../../cli/compile-delegate.ts";
+import { compileDelegate, compilerOf } from "../../cli/compile-delegate.ts";
 import { createCrossCompiler } from "../bed/cross-compiler.ts";
 import { unpackPackages } from "../bed/packages.ts";
 
@@ -35,7 +35,7 @@ const staticProgram = (name: string, bytes: Uint8Array, emulator: readonly strin
 
 /** The forms that this machine can build: the small one needs a C compiler, and `npm test` says if there is none. */
 export async function delegateForms(): Promise<readonly DelegateForm[]> {
-  const compiled = await inTemporaryFolder((folder) => compileDelegate(OWN_COMPILER, join(folder, "berth-cni")));
+  const compiled = await inTemporaryFolder((folder) => compileDelegate(compilerOf(), join(folder, "berth-cni")));
   return compiled === undefined ? [wholeProgram] : [wholeProgram, staticProgram("the small form", compiled)];
 }
 

@@ -33,17 +33,18 @@ export async function runExplain(args: readonly string[]): Promise<number> {
   const { positionals, flags, afterDashes = [] } = splitPositionals(args, command.flags);
   const given = readFlags(command, flags);
   if (typeof given === "number") return given;
+  const rootDir = givenRootDir(given);
   const [name, ...others] = [...positionals, ...afterDashes];
-  if (name === undefined) return refuse("which pod? berth pods lists them", 2);
+  if (name === undefined) return refuse(withRootDir("which pod? berth pods lists them", rootDir), 2);
   if (others.length > 0) return refuse(`unexpected argument ${JSON.stringify(others[0])}: one pod at a time`, 2);
   process.stdout.once("error", exitOnBrokenPipe);
   const namespace = given.text("namespace");
   const socket = socketPath(given.text("root-dir"));
   try {
     const response = await requestAgent(socket, `/explain?${new URLSearchParams({ namespace, name })}`);
-    if (response.status === 404) return refuse((await response.text()).trim(), 1);
+    if (response.status === 404) return refuse(withRootDir((await response.text()).trim(), rootDir), 1);
     if (!response.ok) return refuse(`the agent on ${socket} responded with HTTP ${response.status}`, 1);
-    const explanation = withCommands((await response.json()) as PodExplanation, givenRootDir(given));
+    const explanation = withCommands((await response.json()) as PodExplanation, rootDir);
     const isText = given.text("output") === "text";
     const text = () => formatExplanation(explanation, Date.now(), columnsOf(process.stdout));
     process.stdout.write(isText ? text() : `${JSON.stringify(explanation)}\n`);
@@ -56,7 +57,8 @@ export async function runExplain(args: readonly string[]): Promise<number> {
 function withCommands(explanation: PodExplanation, rootDir: string | undefined): PodExplanation {
   const { cause } = explanation;
   if (cause === undefined) return explanation;
-  return { ...explanation, cause: { ...cause, commands: cause.commands.map((each) => withRootDir(each, rootDir)) } };
+  const [cure = "", ...commands] = [cause.cure, ...cause.commands].map((each) => withRootDir(each, rootDir));
+  return { ...explanation, cause: { ...cause, cure, commands } };
 }
 
 function refuse(message: string, code: number): number {

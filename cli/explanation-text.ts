@@ -1,6 +1,7 @@
 import type { ExplainedCause, ExplainedStep, PodExplanation } from "../agent/serve/local/pod-explanation.ts";
 import { escapeControlChars } from "../host/log/escape-control.ts";
 import { formatElapsed } from "../proto/kubernetes/values/duration.ts";
+import { ageOf } from "./age.ts";
 import { hangingLines } from "./terminal-text.ts";
 
 /**
@@ -20,7 +21,7 @@ export function formatExplanation(
     lines("", `${namespace}/${name}: ${state}, ${ready} ready, from ${source}`),
     refused === undefined ? [] : lines("", `the agent refuses this manifest: ${refused}`),
     timeline.flatMap((step, index) =>
-      lines(`  ${clockText(step.at)}  ${(durations[index] ?? "").padStart(width)}  `, stepText(step)),
+      lines(`  ${clockText(step.at)}  ${(durations[index] ?? "").padStart(width)}  `, stepText(step, now)),
     ),
     cause === undefined ? [] : causeLines(cause, now, lines),
   ];
@@ -33,13 +34,16 @@ export function formatExplanation(
 /** `14:03:07.120` of an RFC 3339 time with microseconds. */
 const clockText = (time: string) => time.slice(11, 23);
 
-function stepText({ what, times, lastAt, failed }: ExplainedStep): string {
-  const repeats = times === undefined ? "" : `, ${times} times since then, the last at ${clockText(lastAt ?? "")}`;
-  const outcome =
-    failed === undefined
-      ? ""
-      : `, FAILED${failed.times > 1 ? ` ${failed.times} times in a row` : ""}: ${failed.reason}`;
-  return `${what}${repeats}${outcome}`;
+/** `create container a`, `pull image b … 5 times, last 40s ago, FAILED the last 3 times: ErrImagePull` */
+function stepText({ what, times = 1, lastAt = "", failed }: ExplainedStep, now: number): string {
+  const repeats = times === 1 ? "" : ` … ${times} times, last ${ageOf(lastAt, now)} ago`;
+  return `${what}${repeats}${failed === undefined ? "" : `, FAILED${whenFailed(failed.times, times)}: ${failed.reason}`}`;
+}
+
+function whenFailed(failures: number, times: number): string {
+  if (times === 1) return "";
+  if (failures >= times) return " each time";
+  return failures === 1 ? " the last time" : ` the last ${failures} times`;
 }
 
 type Lines = (before: string, text: string) => readonly string[];

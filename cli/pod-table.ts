@@ -14,6 +14,8 @@ export interface PodTableOptions {
   readonly namespace?: string | undefined;
   /** The width of the terminal; infinite for a file or a pipe. */
   readonly columns?: number;
+  /** The command that shows this table, for a note. */
+  readonly command?: string;
   /** What happens to a note that is longer than a line. */
   readonly longNotes?: "break" | "cut";
 }
@@ -29,6 +31,7 @@ type RejectedManifest = NonNullable<PodListing["refused"]>[number];
  */
 export function formatPods({ pods, refused = [], runtime }: PodListing, options: PodTableOptions = {}): string {
   const { now = Date.now(), namespace, columns = Number.POSITIVE_INFINITY, longNotes = "break" } = options;
+  const { command = "berth pods" } = options;
   const linesOf = (note: string) =>
     longNotes === "cut" ? [cutMiddle(note, columns)] : hangingLines("", note, columns);
   const isRuntimeUnavailable = runtime !== undefined && runtime.state !== "ready";
@@ -38,7 +41,7 @@ export function formatPods({ pods, refused = [], runtime }: PodListing, options:
     pods.flatMap((pod) => reasonLines(pod, now)),
     refused.map(rejectedLine),
     isRuntimeUnavailable ? [runtimeLine(runtime)] : [],
-    hidden.length === 0 ? [] : [hiddenNote(hidden, columns, "berth pods")],
+    hidden.length === 0 ? [] : [hiddenNote(hidden, columns, command)],
   ].map((block) => block.flatMap((note) => linesOf(escapeControlChars(note))));
   return `${[lines.map(escapeControlChars), ...notes]
     .filter((block) => block.length > 0)

@@ -200,3 +200,8 @@ test("the address of the node's API is shown where it is served", () => {
   expect(formatStatus({ ...alone, api: "0.0.0.0:10250" }, now)).toMatch(/^API +served on 0\.0\.0\.0:10250$/m);
   expect(formatStatus(alone, now)).not.toContain("API");
 });
+
+test("the command that it refers to asks the same agent", () => {
+  const text = formatStatus({ ...alone, refused: 2 }, now, Number.POSITIVE_INFINITY, "berth pods --root-dir /a");
+  expect(text).toContain("2 manifests (berth pods --root-dir /a shows why)");
+});

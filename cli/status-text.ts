@@ -5,7 +5,7 @@ import { hangingLines } from "./terminal-text.ts";
 
 type Row = readonly [name: string, text: string];
 
-/** The text of `berth status`: one line per item, or several on a terminal of so few columns. */
+/** The text of `berth status`: one line per item, or several on a terminal of so few columns. `podsCommand` is what it refers to. */
 export function formatStatus(
   {
     node,
@@ -22,6 +22,7 @@ export function formatStatus(
   }: AgentStatus,
   now = Date.now(),
   columns = Number.POSITIVE_INFINITY,
+  podsCommand = "berth pods",
 ): string {
   const rows: readonly Row[] = [
     ["node", `${node.name}, ${node.version}`],
@@ -29,8 +30,8 @@ export function formatStatus(
     ...(cluster === undefined ? [["cluster", "no cluster: pods come from files"] as const] : clusterRows(cluster, now)),
     ...(api === undefined ? [] : [["API", `served on ${api}`] as const]),
     ["pods", countsText(states)],
-    ...whyRow("not ready", notReady),
-    ...whyRow("failed", failed),
+    ...whyRow("not ready", notReady, podsCommand),
+    ...whyRow("failed", failed, podsCommand),
     ...(kept === 0
       ? []
       : [
@@ -40,7 +41,7 @@ export function formatStatus(
           ] as const,
         ]),
     ...(pulls.length === 0 ? [] : [["pulls", pullsText(pulls, now)] as const]),
-    ["refused", refused === 0 ? "none" : `${countOf(refused, "manifest")} (berth pods shows why)`],
+    ["refused", refused === 0 ? "none" : `${countOf(refused, "manifest")} (${podsCommand} shows why)`],
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, text]) =>
@@ -49,8 +50,8 @@ export function formatStatus(
   return `${lines.join("\n")}\n`;
 }
 
-function whyRow(name: string, counts: Readonly<Record<string, number>>): readonly Row[] {
-  return Object.keys(counts).length === 0 ? [] : [[name, `${countsText(counts)} (berth pods shows why)`]];
+function whyRow(name: string, counts: Readonly<Record<string, number>>, podsCommand: string): readonly Row[] {
+  return Object.keys(counts).length === 0 ? [] : [[name, `${countsText(counts)} (${podsCommand} shows why)`]];
 }
 
 function clusterRows({ server, connection, lease, nodeStatus, watch }: ClusterStatus, now: number): readonly Row[] {

@@ -1,11 +1,12 @@
+/** The commands that ask an agent, or that act for it, as texts mention them. `berth exec: ` is the beginning of an error. */
+const COMMANDS = /\bberth (pods|status|explain|logs|exec|doctor|cni (?:un)?install)(?![\w:-])/g;
+
 /**
- * The command with the root directory that this one was given, so that it asks the same agent; as it is if none was given, or if
- * it is not one of berth's.
+ * A text with the root directory that this command was given in each command that it mentions, so that a pasted one asks the
+ * same agent; as it is if none was given.
  */
-export function withRootDir(command: string, rootDir: string | undefined): string {
-  if (rootDir === undefined || !command.startsWith("berth ")) return command;
-  const [before = "", ...after] = command.split(" -- ");
-  return [`${before} --root-dir ${quoted(rootDir)}`, ...after].join(" -- ");
+export function withRootDir(text: string, rootDir: string | undefined): string {
+  return rootDir === undefined ? text : text.replace(COMMANDS, (command) => `${command} --root-dir ${quoted(rootDir)}`);
 }
 
 const quoted = (word: string) => (/^[\w./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

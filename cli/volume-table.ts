@@ -10,7 +10,11 @@ const HEADER = ["NAMESPACE", "POD", "VOLUME", "KIND", "USED", "AVAILABLE", "CAPA
  * The text of `berth pods --volumes`: a table of the volumes, then why some have no figures. `columns`: the width of the
  * terminal; infinite for a file or a pipe.
  */
-export function formatVolumes({ pods }: VolumeListing, columns = Number.POSITIVE_INFINITY): string {
+export function formatVolumes(
+  { pods }: VolumeListing,
+  columns = Number.POSITIVE_INFINITY,
+  command = "berth pods",
+): string {
   const rows = pods.flatMap(({ namespace, name, volumes }) =>
     volumes.map(({ name: volume, kind, claim, ...stats }) => [
       namespace,
@@ -31,7 +35,7 @@ export function formatVolumes({ pods }: VolumeListing, columns = Number.POSITIVE
   const isOneNamespace = new Set(rows.map(([namespace]) => namespace)).size === 1;
   const optional = [...(isOneNamespace ? ["NAMESPACE"] : []), "CAPACITY", "LIMIT"];
   const { lines, hidden } = fitColumns([HEADER, ...rows], { columns, optional, shortened: "POD" });
-  const notes = [problems, hidden.length === 0 ? [] : [hiddenNote(hidden, columns, "berth pods --volumes")]]
+  const notes = [problems, hidden.length === 0 ? [] : [hiddenNote(hidden, columns, `${command} --volumes`)]]
     .filter((block) => block.length > 0)
     .flatMap((block) => ["", ...block.flatMap((note) => hangingLines("", escapeControlChars(note), columns))]);
   return `${[...lines.map(escapeControlChars), ...notes].join("\n")}\n`;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { loadNetwork } from "../../cni/conf-dir.ts";
 import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
@@ -68,7 +68,7 @@ test("the delegate is served if its list names the socket of this agent, unless 
 });
 
 test("an owner that cannot serve is no start, with what would cure it", async () => {
-  const install = `berth cni install --conf-dir ${folder}/delegate.d installs it; or set --network-owner=runtime`;
+  const install = `berth cni install --conf-dir ${folder}/delegate.d --root-dir ${dirname(own())} installs it; or set --network-owner=runtime`;
   const rows: readonly (readonly [NetworkOwner, string | undefined, string])[] = [
     ["agent", undefined, `--network-owner=agent: ${folder}/delegate.d has no list with berth-cni: ${install}`],
     [

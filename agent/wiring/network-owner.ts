@@ -1,3 +1,4 @@
+import { dirname } from "node:path/posix";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import { builtinFolderOf } from "../../cni/delegate/builtin-list.ts";
 import type { ListedSandboxes } from "../../cni/delegate/collect-garbage.ts";
@@ -81,7 +82,8 @@ export async function openOwnedNetwork(
       "--network=builtin: only the agent executes it, and the network's owner is runtime: set --network-owner=agent",
     );
   }
-  const remedy = `berth cni install --conf-dir ${delegateDir} installs it; or set --network-owner=runtime`;
+  const install = `berth cni install --conf-dir ${delegateDir} --root-dir ${dirname(socket)}`;
+  const remedy = `${install} installs it; or set --network-owner=runtime`;
   const delegate = await readDelegate(hostFiles, delegateDir).catch(toNetworkError(remedy));
   if (delegate?.socket === socket) {
     const isStandalone = config.clusterConfigSource === undefined;

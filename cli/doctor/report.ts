@@ -50,8 +50,8 @@ function machineReport({ machine, inventory, cgroupControllers }: MachineFacts):
   };
 }
 
-/** The text of `berth doctor`: the machine, then what stands in the way, then the rest. `columns`: where lines break. */
-export function reportText({ machine, findings }: DoctorReport, columns: number): string {
+/** The text of `berth doctor`: the machine, then what stands in the way, then the rest. `columns`: where lines break. `command` checks again. */
+export function reportText({ machine, findings }: DoctorReport, columns: number, command = "berth doctor"): string {
   const ordered = (["problem", "warning", "ok"] as const).flatMap((state) =>
     findings.filter((finding) => finding.state === state),
   );
@@ -61,7 +61,7 @@ export function reportText({ machine, findings }: DoctorReport, columns: number)
     "",
     ...ordered.flatMap((finding) => findingLines(finding, nameWidth, columns)),
     "",
-    summaryOf(findings),
+    summaryOf(findings, command),
   ];
   return `${lines.join("\n")}\n`;
 }
@@ -108,13 +108,13 @@ function findingLines({ check, state, what, cure }: Finding, nameWidth: number, 
   return [...hangingLines(before, escapeControlChars(what), columns), ...cureLines];
 }
 
-function summaryOf(findings: readonly Finding[]): string {
+function summaryOf(findings: readonly Finding[], command: string): string {
   const count = (state: Finding["state"], what: string) => {
     const many = findings.filter((finding) => finding.state === state).length;
     return `${many === 0 ? "no" : many} ${what}${many === 1 ? "" : "s"}`;
   };
   const counts = `${count("problem", "problem")}, ${count("warning", "warning")}`;
   return hasProblem(findings)
-    ? `${counts}: the agent cannot run pods here yet. Cure the problems, then run berth doctor again.`
+    ? `${counts}: the agent cannot run pods here yet. Cure the problems, then run ${command} again.`
     : `${counts}: nothing stands in the way of the agent.`;
 }

@@ -81,7 +81,7 @@ test("a pod whose image does not exist: its steps, the cause, the next try, the 
   14:03:07.121          first sync by this agent
   14:03:07.125   12 ms  create the pod's directories
   14:03:07.140   85 ms  run sandbox (attempt 0): the pod has none
-  14:03:07.240  870 ms  pull image registry.example:5000/web:1: it is missing, 3 times since then, the last at 14:03:47.120, FAILED 3 times in a row: ErrImagePull
+  14:03:07.240  870 ms  pull image registry.example:5000/web:1: it is missing … 3 times, last 5s ago, FAILED each time: ErrImagePull
 
 why   container main: ImagePullBackOff: ${message}
 next  tried 3 times, again at 14:04:07.120, in 15s

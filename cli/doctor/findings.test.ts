@@ -320,12 +320,12 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "network",
     { facts: { cni: { ...good.cni, file: undefined }, ...ofRuntime({ conditions: conditions(true, false) }) } },
-    "problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)",
+    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
   ],
   [
     "network",
     { facts: { cni: { ...good.cni, file: undefined }, ...unreachable("UNAVAILABLE", "connect EACCES /run/a.sock") } },
-    "warning: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)",
+    'warning: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
   ],
   [
     "network",

@@ -1,3 +1,4 @@
+import { DELEGATE_DIR } from "../../agent/config/config.ts";
 import { type CniFacts, cniProblemOf } from "../../cni/network-facts.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { type Finding, type Judge, judged, okFinding, problemFinding, warningFinding } from "./finding.ts";
@@ -139,6 +140,9 @@ export const judgeNetwork: Judge = (facts) => {
 
 const networkOf = ({ conditions }: RuntimeFacts) => conditions.find(({ type }) => type === "NetworkReady");
 
+/** The network that needs neither a cluster's installation nor plugins. */
+const USE_BUILTIN = `let the agent make a network of this node alone: berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration and --network=builtin for berth run`;
+
 const GET_PLUGINS =
   "install the CNI plugins there (github.com/containernetworking/plugins), or point the runtime's bin_dir to them (Debian's package containernetworking-plugins: /usr/lib/cni)";
 
@@ -155,7 +159,7 @@ function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding
     problemFinding(
       "network",
       `${problem}: pods without host network cannot start`,
-      `install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)`,
+      `install the network of your cluster (Flannel, Cilium, Calico …), or ${USE_BUILTIN}`,
     ),
   ];
 }

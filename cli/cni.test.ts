@@ -83,8 +83,8 @@ bridge N ms
     stdout: `FILE              NETWORK  VERSION  ATTACHMENTS  PLUGINS
 10-pods.conflist  pods     1.1.0    1            bridge
 
-NETWORK  CONTAINER  INTERFACE
-pods     web        eth0
+NETWORK  POD  INTERFACE  CONTAINER
+pods     -    eth0       web
 `,
     stderr: "",
     exitCode: 0,
@@ -97,6 +97,21 @@ pods     web        eth0
   expect(await cni("del", "pods", "--container-id=web")).toMatchObject({ stderr: "", exitCode: 0 });
   expect(await calls()).toEqual(["ADD web", "CHECK web", "DEL web"]);
   expect(await readdir(join(folder, "cache", "results"))).toEqual([]);
+});
+
+test("the list has the pods for which a container runtime has made attachments", async () => {
+  await putNetwork();
+  await writePlugin(join(folder, "bin"), "bridge", answers);
+  const args = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0;K8S_POD_INFRA_CONTAINER_ID=3f2a";
+  await cni("add", "--netns", NETNS, "--container-id=3f2a", `--args=${args}`);
+  await cni("add", "--netns", NETNS, "--container-id=by-hand");
+  const lines = (await cni("list")).stdout.split("\n").map((line) => line.split(/ +/));
+  expect(lines).toContainEqual(["pods", "shop/web-0", "eth0", "3f2a"]);
+  expect(lines).toContainEqual(["pods", "-", "eth0", "by-hand"]);
+  const { attachments } = JSON.parse((await cni("list", "-o", "json")).stdout);
+  const key = { network: "pods", ifName: "eth0" };
+  expect(attachments).toContainEqual({ ...key, containerId: "3f2a", pod: { namespace: "shop", name: "web-0" } });
+  expect(attachments).toContainEqual({ ...key, containerId: "by-hand" });
 });
 
 test("the plugin's own words, its code and its log are the error", async () => {

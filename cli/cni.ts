@@ -6,8 +6,9 @@ import { FilesError } from "../host/fs/files.ts";
 import { isNamespaceMount } from "../host/network-namespace.ts";
 import { EXIT_CODES } from "../host/signals.ts";
 import { createLocalExecutor } from "./cni/local-executor.ts";
-import { CHAIN_DIR, type CniSettings, readSettings } from "./cni/settings.ts";
+import { CHAIN_DIR, type CniSettings, cniVerbs, readSettings } from "./cni/settings.ts";
 import { staticDelegate } from "./cni/static-delegate.ts";
+import { verbHelp } from "./cni/verb-help.ts";
 import { type CniVerbDeps, runVerb } from "./cni/verbs.ts";
 import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
@@ -16,6 +17,9 @@ import { columnsOf } from "./terminal-text.ts";
 
 const folderFlag = (name: string, description: string, folder: string) =>
   standaloneFlag(name, "string", description, { default: folder, must: "not empty" });
+
+const CLOSING =
+  "Exit code 0: done, or all is well. 1: a plugin has failed, or something stands in its way. 2: wrong arguments.\n";
 
 const command: Command = {
   name: "cni",
@@ -71,14 +75,13 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
     outputFlag("text", "json"),
     helpFlag,
   ],
-  closing:
-    "Exit code 0: done, or all is well. 1: a plugin has failed, or something stands in its way. 2: wrong arguments.\n",
+  closing: `berth cni VERB --help says more about one of them.\n${CLOSING}`,
 };
 
 /** `berth cni`. Returns 2 for wrong arguments, 1 for a failure, 130 if it was interrupted. */
 export async function runCni(args: readonly string[]): Promise<number> {
   const { positionals, flags, afterDashes = [] } = splitPositionals(args, command.flags);
-  const given = readFlags(command, flags);
+  const given = readFlags(withHelpOf(positionals[0]), flags);
   if (typeof given === "number") return given;
   const settings = readSettings([...positionals, ...afterDashes], given, process.cwd());
   if (typeof settings === "string") return refuse(settings, 2);
@@ -101,6 +104,15 @@ export async function runCni(args: readonly string[]): Promise<number> {
     if (error instanceof FilesError) return refuse(error.message, 1);
     throw error;
   }
+}
+
+/** The command with the help of one verb. */
+function withHelpOf(name: string | undefined): Command {
+  const verb = cniVerbs.find((one) => one === name);
+  if (verb === undefined) return command;
+  const { synopsis, introduction, flags } = verbHelp[verb];
+  const shownFlags = command.flags.filter((flag) => flags.includes(flag.name));
+  return { ...command, shownFlags, introduction, synopsis: `${verb} ${synopsis}`, closing: CLOSING };
 }
 
 function createDeps(settings: CniSettings, signal: AbortSignal): CniVerbDeps {

@@ -12,6 +12,8 @@ export interface Command {
   readonly synopsis: string;
   readonly introduction: string;
   readonly flags: readonly Flag[];
+  /** Those that the help shows; all if they are not given. */
+  readonly shownFlags?: readonly Flag[];
   /** The flags of another program that the command takes, too, and those of them that its help shows. */
   readonly passedOn?: { readonly all: readonly FlagGroup[]; readonly shown: FlagGroup };
   readonly closing?: string;
@@ -66,8 +68,8 @@ export function readFlags(command: Command, args: readonly string[]): GivenFlags
   };
 }
 
-function helpOf({ name, synopsis, introduction, flags, passedOn, closing }: Command): string {
-  const groups = [{ title: "Flags", flags }, ...(passedOn === undefined ? [] : [passedOn.shown])];
+function helpOf({ name, synopsis, introduction, flags, shownFlags = flags, passedOn, closing }: Command): string {
+  const groups = [{ title: "Flags", flags: shownFlags }, ...(passedOn === undefined ? [] : [passedOn.shown])];
   const usage = `berth ${name} ${synopsis}`;
   return formatHelp({ usage, introduction, groups, ...(closing !== undefined && { closing }) });
 }

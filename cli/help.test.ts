@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
+import { cniVerbs } from "./cni/settings.ts";
+import { verbHelp } from "./cni/verb-help.ts";
 
 const program = join(import.meta.dirname, "main.ts");
 
@@ -36,6 +38,23 @@ for (const command of commands)
     for (const line of flags) expect(line).toMatch(FLAG_LINE);
     expect(stdout).toMatch(/^Exit code 0: /m);
   });
+
+const helpOfVerb = async (verb: string) => (await berth("cni", verb, "--help")).stdout;
+
+test("berth cni VERB --help is the help of that verb, with the flags that it reads", async () => {
+  const install = await helpOfVerb("install");
+  expect(install).toStartWith("berth cni install [--conf-dir DIR]");
+  expect(install).toContain("set conf_dir in the configuration of the container runtime");
+  const flagsOf = (help: string) => [...help.matchAll(/^ +(?:-\w, )?--([a-z-]+) .* {2,}\S/gm)].map(([, name]) => name);
+  expect(flagsOf(install)).toEqual(["conf-dir", "bin-dir", "cache-dir", "chain-dir", "root-dir", "output", "help"]);
+  expect(flagsOf(await helpOfVerb("list"))).toEqual(["conf-dir", "cache-dir", "output", "help"]);
+  for (const verb of cniVerbs) {
+    const help = await helpOfVerb(verb);
+    expect(help).toStartWith(`berth cni ${verb} `);
+    expect(help.split("\n")[2]).toMatch(/^[A-Z][^.]*s .*\.$/);
+    for (const flag of verbHelp[verb].flags) expect(help).toContain(`--${flag} `);
+  }
+});
 
 const listed = "the commands are run, pods, explain, status, logs, exec, cni, doctor and version";
 const list = "berth --help lists the commands";

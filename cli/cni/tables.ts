@@ -1,4 +1,4 @@
-import type { AttachmentKey } from "../../cni/cache-entry.ts";
+import type { AttachmentKey, CacheEntry } from "../../cni/cache-entry.ts";
 import type { ConfFile } from "../../cni/conf-dir.ts";
 import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
 import type { CniResult } from "../../cni/result.ts";
@@ -70,6 +70,22 @@ export function pluginTable(plugins: readonly PluginState[], columns: number): s
 export function attachmentTable(attachments: readonly AttachmentKey[], columns: number): string {
   const rows = attachments.map(({ network, containerId, ifName }) => [network, containerId, ifName]);
   return table([["NETWORK", "CONTAINER", "INTERFACE"], ...rows], columns, []);
+}
+
+/** Attachments in the cache with the pods for which a container runtime has made them. */
+export function cachedTable(entries: readonly CacheEntry[], columns: number): string {
+  const rows = entries.map((entry) => {
+    const { network, containerId, ifName } = entry;
+    const pod = podOf(entry);
+    return [network, pod === undefined ? "-" : `${pod.namespace}/${pod.name}`, ifName, containerId];
+  });
+  return table([["NETWORK", "POD", "INTERFACE", "CONTAINER"], ...rows], columns, []);
+}
+
+/** The pod in the arguments of a container runtime; undefined for an attachment by hand. */
+export function podOf({ args }: Pick<CacheEntry, "args">) {
+  const [namespace, name] = [args.get("K8S_POD_NAMESPACE"), args.get("K8S_POD_NAME")];
+  return namespace === undefined || name === undefined ? undefined : { namespace, name };
 }
 
 function table(rows: Rows, columns: number, optional: readonly string[]): string {

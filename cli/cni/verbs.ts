@@ -12,7 +12,16 @@ import type { ResultCache } from "../../cni/result-cache.ts";
 import { cniVersions } from "../../cni/version.ts";
 import { type InstallationDeps, installDelegate, uninstallDelegate } from "./installation.ts";
 import type { CniCommandVerb, CniSettings } from "./settings.ts";
-import { attachmentTable, networkTable, type PluginState, pluginTable, resultTable, timesLine } from "./tables.ts";
+import {
+  attachmentTable,
+  cachedTable,
+  networkTable,
+  type PluginState,
+  pluginTable,
+  podOf,
+  resultTable,
+  timesLine,
+} from "./tables.ts";
 
 export interface CniVerbDeps extends InstallationDeps {
   readonly cni: Cni;
@@ -50,10 +59,13 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
       file: entry.file,
       ...("problem" in entry ? { problem: entry.problem.message } : networkFields(entry.conf)),
     }));
-    const attachments = own.map(attachmentFields);
+    const attachments = own.map((entry) => ({
+      ...attachmentFields(entry),
+      ...(podOf(entry) && { pod: podOf(entry) }),
+    }));
     const isGood = found.length > 0 && found.every((entry) => "conf" in entry);
     return {
-      text: own.length === 0 ? text : `${text}\n${attachmentTable(own, columns)}`,
+      text: own.length === 0 ? text : `${text}\n${cachedTable(own, columns)}`,
       json: { networks, attachments },
       isGood,
     };

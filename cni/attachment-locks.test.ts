@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "../host/fs/files.ts";
+import { pollUntil } from "../test/bed/poll-until.ts";
 import { FakeClock } from "../test/fakes/clock.ts";
 import { createAttachmentLocks, type ShareLocks } from "./attachment-locks.ts";
 
@@ -115,7 +116,10 @@ test("a plugin that outlives its executor holds up the next one, and the garbage
   expect(notes).toEqual([]);
   plugin?.kill("SIGKILL");
   await plugin?.exited;
-  await clock.advance(1000);
+  await pollUntil("both", 4000, async () => {
+    await clock.advance(200);
+    return notes.length === 2;
+  });
   await Promise.all(waiting);
   expect(notes.toSorted()).toEqual(["del", "gc"]);
 });

@@ -1,9 +1,9 @@
 import { type Clock, sleep } from "../host/clock.ts";
-import { messageOf } from "../host/error-message.ts";
 import type { NetworkConf, PluginConf } from "./conf.ts";
 import { CniError, cniCodes } from "./error.ts";
 import type { CniVerb, InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { deriveRequest, type RequestInput } from "./request.ts";
+import { toCniError } from "./to-cni-error.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -84,14 +84,6 @@ export function createPluginCalls({ binaries, inProcess, clock, onCall }: Plugin
 interface Request {
   readonly target: Target;
   readonly conf: Fields;
-}
-
-/** The error with the name of the plugin that it comes from. A plugin of this process may not know its own. */
-function toCniError(error: unknown, plugin: string): CniError {
-  if (!(error instanceof CniError)) return new CniError(cniCodes.internal, messageOf(error), { plugin, cause: error });
-  if (error.plugin !== undefined) return error;
-  const { code, message, details, stderr } = error;
-  return new CniError(code, message, { details, stderr, plugin, cause: error });
 }
 
 /** For calls that are best-effort: the observer of the calls has got the error. */

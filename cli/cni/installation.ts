@@ -3,14 +3,9 @@ import { BUILTIN_TYPE } from "../../cni/builtin/network-conf.ts";
 import type { CacheEntry } from "../../cni/cache-entry.ts";
 import { cachedConfIfUsable } from "../../cni/cached-conf.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
-import {
-  containsDelegate,
-  DELEGATE_TYPE,
-  type DelegateConf,
-  delegateOf,
-  formatDelegateList,
-} from "../../cni/delegate/delegate-conf.ts";
+import { type DelegateConf, delegateOf, formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { isOfDelegate } from "../../cni/delegate/delegate-entry.ts";
+import { containsDelegate, DELEGATE_TYPE } from "../../cni/delegate-network.ts";
 import { CniError, cniCodes } from "../../cni/error.ts";
 import type { ResultCache } from "../../cni/result-cache.ts";
 import type { Files } from "../../host/fs/files.ts";

@@ -8,6 +8,7 @@ import { isObject } from "../../proto/is-object.ts";
 import { CniError, cniCodes } from "../error.ts";
 import { checkParameters } from "../names.ts";
 import type { CniVerb, InProcessPlugin, PluginCall } from "../plugin-call.ts";
+import { toCniError } from "../to-cni-error.ts";
 import { allocate, type LastAddresses } from "./allocation.ts";
 import { connectPod, resultOf } from "./attach.ts";
 import { type AttachmentId, keyOf } from "./attachment-names.ts";
@@ -15,7 +16,7 @@ import { type AttachmentStore, createAttachmentStore } from "./attachment-store.
 import { inspect } from "./check.ts";
 import { collectGarbage } from "./collect-garbage.ts";
 import { detach } from "./detach.ts";
-import { codes, toCniError } from "./errors.ts";
+import { codes } from "./errors.ts";
 import { openHostPorts } from "./host-ports.ts";
 import { ensureNetwork, type ReadyNetwork } from "./network.ts";
 import {

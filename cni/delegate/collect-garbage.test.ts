@@ -2,10 +2,11 @@ import { expect, test } from "bun:test";
 import { secondaryNetworksKey } from "../../proto/kubernetes/well-known-names.ts";
 import { YOUNG_FOR_MS } from "../attachment-state.ts";
 import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
+import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError } from "../error.ts";
 import type { Cni } from "../network.ts";
 import { type CollectGarbageDeps, collectGarbage } from "./collect-garbage.ts";
-import { DELEGATE_NETWORK, formatDelegateList } from "./delegate-conf.ts";
+import { formatDelegateList } from "./delegate-conf.ts";
 
 const listedAt = Date.parse("2026-01-01T00:00:00Z");
 const socket = "/berth/cni.sock";

@@ -1,12 +1,12 @@
 import type { Instant } from "../../host/clock.ts";
 import { type AttachmentFacts, type AttachmentState, stateOfAttachment, YOUNG_FOR_MS } from "../attachment-state.ts";
 import type { AttachmentKey, CacheEntry } from "../cache-entry.ts";
+import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, throwFailures } from "../error.ts";
 import type { CachedAttachment, ChooseValid, Cni } from "../network.ts";
 import type { ResultCache } from "../result-cache.ts";
 import { deleteSecondaryNetworks } from "../secondary/pod-networks.ts";
 import { secondaryNetworksOf } from "../secondary/secondary-network.ts";
-import { DELEGATE_NETWORK } from "./delegate-conf.ts";
 import { isOfDelegate } from "./delegate-entry.ts";
 import { chainIfUsable, type ExecuteCallDeps } from "./execute-call.ts";
 

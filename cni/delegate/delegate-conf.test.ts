@@ -1,12 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { parseNetworkConf } from "../conf.ts";
-import {
-  containsDelegate,
-  type DelegateConf,
-  delegateOf,
-  formatDelegateList,
-  parseDelegateConf,
-} from "./delegate-conf.ts";
+import { containsDelegate } from "../delegate-network.ts";
+import { type DelegateConf, delegateOf, formatDelegateList, parseDelegateConf } from "./delegate-conf.ts";
 
 const conf: DelegateConf = {
   socket: "/var/lib/kubelet/cni.sock",

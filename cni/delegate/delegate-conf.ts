@@ -1,14 +1,9 @@
 import { podAnnotationsCapability } from "../../proto/kubernetes/well-known-names.ts";
 import type { NetworkConf } from "../conf.ts";
+import { DELEGATE_NETWORK, DELEGATE_TYPE } from "../delegate-network.ts";
 import { CniError, cniCodes } from "../error.ts";
 import { shownValue } from "../shown-value.ts";
 import type { CniVersion } from "../version.ts";
-
-/** The `type` of the delegate: the plugin that hands the runtime's calls over to the agent. Its binary has this name. */
-export const DELEGATE_TYPE = "berth-cni";
-
-/** The name of the delegate's network. The chain keeps its own, so that both have entries in the cache. */
-export const DELEGATE_NETWORK = "berth-delegate";
 
 /** The version that the delegate speaks. */
 export const DELEGATE_VERSION: CniVersion = "1.0.0";
@@ -65,11 +60,6 @@ export function parseDelegateConf(fields: Readonly<Record<string, unknown>>, whe
 export function delegateOf({ name, plugins }: Pick<NetworkConf, "name" | "plugins">): DelegateConf | undefined {
   const plugin = plugins.find(({ type }) => type === DELEGATE_TYPE);
   return plugin && parseDelegateConf(plugin.fields, `the network ${name}`);
-}
-
-/** Whether a network contains the delegate, which would call itself without end. */
-export function containsDelegate({ plugins }: Pick<NetworkConf, "plugins">): boolean {
-  return plugins.some(({ type }) => type === DELEGATE_TYPE);
 }
 
 const isAbsolute = (value: unknown): value is string => typeof value === "string" && value.startsWith("/");

@@ -1,6 +1,6 @@
 import type { CacheEntry } from "../cache-entry.ts";
 import { cachedConfIfUsable } from "../cached-conf.ts";
-import { DELEGATE_NETWORK } from "./delegate-conf.ts";
+import { DELEGATE_NETWORK } from "../delegate-network.ts";
 
 /**
  * Whether an entry of the cache is what the runtime keeps of the delegate that has this socket, beside the entry of the chain.

@@ -5,6 +5,7 @@ import { parseCachedConf } from "../cached-conf.ts";
 import type { AddSignals, Attachment } from "../chain.ts";
 import type { NetworkConf } from "../conf.ts";
 import { loadNetwork } from "../conf-dir.ts";
+import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE } from "../delegate-network.ts";
 import { CniError, cniCodes } from "../error.ts";
 import type { Cni } from "../network.ts";
 import { formatResult } from "../result.ts";
@@ -18,7 +19,7 @@ import {
   selectsNetworks,
 } from "../secondary/pod-networks.ts";
 import type { DelegateCall } from "./delegate-call.ts";
-import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE, DELEGATE_VERSION } from "./delegate-conf.ts";
+import { DELEGATE_VERSION } from "./delegate-conf.ts";
 import type { DeletedAttachments } from "./deleted-attachments.ts";
 
 export interface ExecuteCallDeps {

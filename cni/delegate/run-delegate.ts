@@ -2,10 +2,11 @@ import type { Clock } from "../../host/clock.ts";
 import { messageOf } from "../../host/error-message.ts";
 import { isObject } from "../../proto/is-object.ts";
 import { CniError, cniCodes } from "../error.ts";
+import { toCniError } from "../to-cni-error.ts";
 import type { AgentAnswer } from "./ask-agent.ts";
 import { type DelegateCall, isDelegateVerb, readDelegateCall } from "./delegate-call.ts";
 import { DELEGATE_VERSION, type DelegateConf, parseDelegateConf } from "./delegate-conf.ts";
-import { toCniError, toErrorObject } from "./error-object.ts";
+import { toErrorObject } from "./error-object.ts";
 import type { CallOutput } from "./execute-call.ts";
 
 /** As MAX_INPUT of berth-cni.c, which hands a longer configuration over to this program. */

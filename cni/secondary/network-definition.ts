@@ -1,7 +1,7 @@
 import { isObject } from "../../proto/is-object.ts";
 import { type NetworkConf, parseNetworkConf, withCniArgs } from "../conf.ts";
 import { loadNetwork } from "../conf-dir.ts";
-import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE } from "../delegate/delegate-conf.ts";
+import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE } from "../delegate-network.ts";
 import { CniError, cniCodes } from "../error.ts";
 
 /** A NetworkAttachmentDefinition, as the API server has it. */

@@ -1,7 +1,7 @@
 import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { DELEGATE_TYPE } from "../../cni/delegate/delegate-conf.ts";
+import { DELEGATE_TYPE } from "../../cni/delegate-network.ts";
 import {
   RemovePodSandboxRequest,
   RemovePodSandboxResponse,

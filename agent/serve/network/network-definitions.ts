@@ -35,7 +35,7 @@ export function createNetworkDefinitions(
         const { spec } = await kube.get(networkAttachmentDefinitions(namespace), name, options);
         return { namespace, name, config: spec?.config ?? "" };
       } catch (error) {
-        throw toCniError(error, `the pod selects the network ${namespace}/${name}`, signal);
+        throw toDefinitionError(error, `the pod selects the network ${namespace}/${name}`, signal);
       }
     },
     async publishStatus({ namespace, name, uid, isStatic }, status, signal) {
@@ -47,13 +47,13 @@ export function createNetworkDefinitions(
         await kube.patch(pods(namespace), name, patch, { deadlineMs: DEADLINE_MS, signal });
       } catch (error) {
         if (hasCode(error, "NOT_FOUND", "CONFLICT")) return;
-        throw toCniError(error, `cannot write the annotation ${networkStatusAnnotation} of the pod`, signal);
+        throw toDefinitionError(error, `cannot write the annotation ${networkStatusAnnotation} of the pod`, signal);
       }
     },
   };
 }
 
-function toCniError(error: unknown, what: string, signal: AbortSignal): unknown {
+function toDefinitionError(error: unknown, what: string, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (!(error instanceof KubeError)) return error;
   const words = error.serverMessage ?? error.message;

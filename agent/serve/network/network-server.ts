@@ -1,9 +1,10 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { type DelegateCall, decodeDelegateCall } from "../../../cni/delegate/delegate-call.ts";
-import { toCniError, toErrorObject } from "../../../cni/delegate/error-object.ts";
+import { toErrorObject } from "../../../cni/delegate/error-object.ts";
 import type { CallOutput } from "../../../cni/delegate/execute-call.ts";
 import { CniError, cniCodes } from "../../../cni/error.ts";
 import type { PluginCallRecord } from "../../../cni/plugin-calls.ts";
+import { toCniError } from "../../../cni/to-cni-error.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
 import { listenForOwnUser } from "../local/own-user-socket.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
-import { DELEGATE_NETWORK } from "../../../cni/delegate/delegate-conf.ts";
+import { DELEGATE_NETWORK } from "../../../cni/delegate-network.ts";
 import { ifAbsent } from "../if-absent.ts";
 import { type BedRecord, bedPaths } from "./bed-record.ts";
 import { listProcesses, ownProcessGroup, type RunningProcess, withDescendants } from "./processes.ts";

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
-import { DELEGATE_TYPE } from "../../../cni/delegate/delegate-conf.ts";
+import { DELEGATE_TYPE } from "../../../cni/delegate-network.ts";
 import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { podsPath } from "../cluster/api-watch.ts";
 import {

@@ -26,14 +26,23 @@ test("the first file by name counts, and plugins that are missing or cannot run 
     binDirs: ["/nowhere", binDir],
     file: join(confDir, "10-first.conflist"),
     plugins: ["bridge", "portmap", "firewall"],
-    missingPlugins: ["portmap", "firewall"],
+    missingPlugins: ["firewall"],
+    notExecutable: [join(binDir, "portmap")],
     bridges: [{ name: "cni0", families: [4, 6] }],
   });
 });
 
 test("a folder that does not exist has no configuration", async () => {
   const confDir = join(folder, "none");
-  const nothing = { confDir, binDirs: [], file: undefined, plugins: [], missingPlugins: [], bridges: [] };
+  const nothing = {
+    confDir,
+    binDirs: [],
+    file: undefined,
+    plugins: [],
+    missingPlugins: [],
+    notExecutable: [],
+    bridges: [],
+  };
   expect(await readCniFacts(createFiles("/"), { confDir, binDirs: [] })).toEqual(nothing);
 });
 
@@ -69,6 +78,7 @@ const facts = {
   file: "/c/10.conflist",
   plugins: [],
   missingPlugins: [],
+  notExecutable: [],
   bridges: [],
 };
 const problems = [
@@ -83,6 +93,16 @@ const problems = [
     "two missing programs",
     { ...facts, missingPlugins: ["bridge", "portmap"] },
     "/c/10.conflist needs bridge and portmap, and they are not in /b and /d",
+  ],
+  [
+    "a program without the permission",
+    { ...facts, notExecutable: ["/b/bridge"] },
+    "/c/10.conflist needs /b/bridge, and it is not executable",
+  ],
+  [
+    "one missing program and one without the permission",
+    { ...facts, missingPlugins: ["portmap"], notExecutable: ["/b/bridge"] },
+    "/c/10.conflist needs portmap, and it is not in /b and /d; /b/bridge, and it is not executable",
   ],
   ["nothing that is wrong", facts, undefined],
 ] as const;

@@ -4,6 +4,7 @@ import { joinWithAnd } from "../proto/join-with-and.ts";
 import { BUILTIN_TYPE, DEFAULT_BRIDGE } from "./builtin/network-conf.ts";
 import { binariesOf, type PluginConf } from "./conf.ts";
 import { readConfDir } from "./conf-dir.ts";
+import { findPlugin } from "./find-plugin.ts";
 
 /** The network configuration that the runtime uses: the first file of its folder, in the order of the names. */
 export interface CniFacts {
@@ -15,6 +16,8 @@ export interface CniFacts {
   readonly problem?: string;
   readonly plugins: readonly string[];
   readonly missingPlugins: readonly string[];
+  /** The paths of the binaries that cannot be executed. */
+  readonly notExecutable: readonly string[];
   readonly bridges: readonly PodBridge[];
 }
 
@@ -28,17 +31,15 @@ export interface PodBridge {
 /** Where the runtimes and the kubelet's documentation expect them. */
 export const usualCni = { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] } as const;
 
-const EXECUTABLE = 0o111;
-
 /**
- * Reads the first network configuration of `confDir`, and which of its plugins are in none of `binDirs`. Rejects with `FilesError`
+ * Reads the first network configuration of `confDir`, and which of its plugins are in none of `binDirs`, or cannot be executed. Rejects with `FilesError`
  * if the folder or the file cannot be read, such as without being root.
  */
 export async function readCniFacts(
   files: Pick<Files, "list" | "read" | "stat">,
   { confDir, binDirs }: { readonly confDir: string; readonly binDirs: readonly string[] },
 ): Promise<CniFacts> {
-  const nothing = { confDir, binDirs, plugins: [], missingPlugins: [], bridges: [] };
+  const nothing = { confDir, binDirs, plugins: [], missingPlugins: [], notExecutable: [], bridges: [] };
   const [first] = await readConfDir(files, confDir);
   if (first === undefined) return { ...nothing, file: undefined };
   if ("problem" in first) {
@@ -47,22 +48,31 @@ export async function readCniFacts(
     return { ...nothing, file: first.file, problem: message };
   }
   const plugins = binariesOf(first.conf);
-  const found = await Promise.all(plugins.map((plugin) => isInstalled(files, binDirs, plugin)));
-  const missingPlugins = plugins.filter((_, index) => !found[index]);
+  const found = await Promise.all(plugins.map((plugin) => findPlugin(files, binDirs, plugin)));
+  const missingPlugins = plugins.filter((_, index) => found[index] === undefined);
+  const notExecutable = found.flatMap((binary) => (binary?.isExecutable === false ? [binary.path] : []));
   const bridges = first.conf.plugins.flatMap((plugin) => bridgeOf(plugin) ?? []);
-  return { confDir, binDirs, file: first.file, plugins, missingPlugins, bridges };
+  return { confDir, binDirs, file: first.file, plugins, missingPlugins, notExecutable, bridges };
 }
 
 /**
- * Why a runtime can set up no network with what its folder has: no file, a broken file, or programs that are missing; undefined if
- * it can. The plugins themselves may still refuse.
+ * Why a runtime can set up no network with what its folder has: no file, a broken file, or programs that are missing or cannot be
+ * executed; undefined if it can. The plugins themselves may still refuse.
  */
-export function cniProblemOf({ file, confDir, binDirs, problem, missingPlugins }: CniFacts): string | undefined {
+export function cniProblemOf({
+  file,
+  confDir,
+  binDirs,
+  problem,
+  missingPlugins,
+  notExecutable,
+}: CniFacts): string | undefined {
   if (file === undefined) return `${confDir} has no network configuration`;
   if (problem !== undefined) return problem;
-  if (missingPlugins.length === 0) return undefined;
-  const are = missingPlugins.length === 1 ? "it is" : "they are";
-  return `${file} needs ${joinWithAnd(missingPlugins)}, and ${are} not in ${joinWithAnd(binDirs)}`;
+  const needs = (names: readonly string[], what: string) =>
+    names.length === 0 ? [] : `${joinWithAnd(names)}, and ${names.length === 1 ? "it is" : "they are"} not ${what}`;
+  const missing = [needs(missingPlugins, `in ${joinWithAnd(binDirs)}`), needs(notExecutable, "executable")].flat();
+  return missing.length === 0 ? undefined : `${file} needs ${missing.join("; ")}`;
 }
 
 /** The default of the bridge plugin, which flannel calls by default. */
@@ -85,12 +95,4 @@ function toBridge(fields: PluginConf["fields"], otherwise: string): PodBridge {
     name: typeof bridge === "string" && bridge !== "" ? bridge : otherwise,
     families: families.size === 0 ? [4, 6] : [...families],
   };
-}
-
-async function isInstalled(files: Pick<Files, "stat">, folders: readonly string[], name: string): Promise<boolean> {
-  for (const folder of folders) {
-    const found = await files.stat(`${folder}/${name}`);
-    if (found?.kind === "file" && (found.mode & EXECUTABLE) !== 0) return true;
-  }
-  return false;
 }

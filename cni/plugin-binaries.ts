@@ -3,6 +3,7 @@ import { type Exec, ExecError } from "../host/exec.ts";
 import type { Files } from "../host/fs/files.ts";
 import type { ShareLocks } from "./attachment-locks.ts";
 import { CniError, cniCodes } from "./error.ts";
+import { findPlugin } from "./find-plugin.ts";
 import type { InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { type PluginExit, readPluginOutput, readVersions } from "./plugin-output.ts";
 import { CURRENT_VERSION } from "./version.ts";
@@ -29,21 +30,17 @@ export interface PluginBinariesOptions {
 }
 
 const MAX_OUTPUT_BYTES = 1 << 20;
-const EXECUTABLE = 0o111;
 
 export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: PluginBinariesOptions): PluginBinaries {
   async function find(type: string): Promise<string> {
-    for (const folder of binDirs) {
-      const path = `${folder}/${type}`;
-      const found = await files.stat(path).catch((cause: unknown) => {
-        throw new CniError(cniCodes.notAvailable, messageOf(cause), { plugin: type, cause });
-      });
-      if (found?.kind !== "file") continue;
-      if ((found.mode & EXECUTABLE) !== 0) return path;
-      throw new CniError(cniCodes.notAvailable, `${path} is not executable; chmod +x it`, { plugin: type });
-    }
-    const message = `its binary is in none of the folders ${binDirs.join(", ")}`;
-    throw new CniError(cniCodes.notAvailable, message, { plugin: type });
+    const unusable = (message: string, cause?: unknown) =>
+      new CniError(cniCodes.notAvailable, message, { plugin: type, cause });
+    const found = await findPlugin(files, binDirs, type).catch((cause: unknown) => {
+      throw unusable(messageOf(cause), cause);
+    });
+    if (found === undefined) throw unusable(`its binary is in none of the folders ${binDirs.join(", ")}`);
+    if (!found.isExecutable) throw unusable(`${found.path} is not executable; chmod +x it`);
+    return found.path;
   }
 
   async function run(type: string, variables: Readonly<Record<string, string>>, { signal, ...input }: RunInput) {

@@ -84,6 +84,7 @@ const good: Facts = {
     file: "/etc/cni/net.d/10-flannel.conflist",
     plugins: ["flannel", "portmap"],
     missingPlugins: [],
+    notExecutable: [],
     bridges: [{ name: "cni0", families: [4] }],
   },
   rootDir: "directory",
@@ -331,6 +332,11 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "network",
     { facts: { cni: { ...good.cni, missingPlugins: ["portmap"] } } },
     "problem: /etc/cni/net.d/10-flannel.conflist needs portmap, and it is not in /opt/cni/bin → install the CNI plugins there (github.com/containernetworking/plugins), or point the runtime's bin_dir to them (Debian's package containernetworking-plugins: /usr/lib/cni)",
+  ],
+  [
+    "network",
+    { facts: { cni: { ...good.cni, notExecutable: ["/opt/cni/bin/portmap"] } } },
+    "problem: /etc/cni/net.d/10-flannel.conflist needs /opt/cni/bin/portmap, and it is not executable → chmod +x /opt/cni/bin/portmap",
   ],
   [
     "network",

@@ -146,14 +146,18 @@ const USE_BUILTIN = `let the agent make a network of this node alone: berth cni 
 const GET_PLUGINS =
   "install the CNI plugins there (github.com/containernetworking/plugins), or point the runtime's bin_dir to them (Debian's package containernetworking-plugins: /usr/lib/cni)";
 
+function cureOf({ problem, missingPlugins, notExecutable }: CniFacts): string {
+  if (problem !== undefined) return "correct or remove that file";
+  return missingPlugins.length > 0 ? GET_PLUGINS : `chmod +x ${notExecutable.join(" ")}`;
+}
+
 /** `isReady` is what the runtime reports; a runtime that is ready may read its network from elsewhere. */
 function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding[] {
-  const { file, binDirs, problem: broken, plugins } = cni;
+  const { file, binDirs, plugins } = cni;
   const problem = cniProblemOf(cni);
   if (problem === undefined)
     return [okFinding("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
-  if (file !== undefined)
-    return [problemFinding("network", problem, broken === undefined ? GET_PLUGINS : "correct or remove that file")];
+  if (file !== undefined) return [problemFinding("network", problem, cureOf(cni))];
   if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
   return [
     problemFinding(

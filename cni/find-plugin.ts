@@ -1,0 +1,26 @@
+import type { Files } from "../host/fs/files.ts";
+
+/** Where a plugin's binary is, and whether it can be executed; undefined if no folder has it. */
+export interface FoundPlugin {
+  readonly path: string;
+  readonly isExecutable: boolean;
+}
+
+const EXECUTABLE = 0o111;
+
+/**
+ * Searches a plugin's binary as libcni does: the first file of its name counts, even if it cannot be executed and a later folder has one
+ * that can. Rejects with `FilesError` if a folder cannot be read.
+ */
+export async function findPlugin(
+  files: Pick<Files, "stat">,
+  binDirs: readonly string[],
+  type: string,
+): Promise<FoundPlugin | undefined> {
+  for (const folder of binDirs) {
+    const path = `${folder}/${type}`;
+    const found = await files.stat(path);
+    if (found?.kind === "file") return { path, isExecutable: (found.mode & EXECUTABLE) !== 0 };
+  }
+  return undefined;
+}

@@ -1,6 +1,7 @@
 import type { Instant } from "../../host/clock.ts";
 import { type AttachmentFacts, type AttachmentState, stateOfAttachment, YOUNG_FOR_MS } from "../attachment-state.ts";
 import type { AttachmentKey, CacheEntry } from "../cache-entry.ts";
+import type { NetworkConf } from "../conf.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, throwFailures } from "../error.ts";
 import type { CachedAttachment, ChooseValid, Cni } from "../network.ts";
@@ -46,58 +47,95 @@ export async function collectGarbage(
   sandboxes: ListedSandboxes,
   signal: AbortSignal,
 ): Promise<CollectedGarbage> {
-  const { cni, cache, files, confDir, socket } = deps;
+  const { files, confDir } = deps;
+  const collection = createCollection(deps, sandboxes, signal);
+  const chain = await chainIfUsable(files, confDir);
+  // The entry of a default network names the pod's other networks, so these go first.
+  await collectSecondaryNetworks(collection, chain);
+  if (chain !== undefined) await collectCurrentChain(collection, chain);
+  await collectEarlierChains(collection, chain);
+  throwFailures(collection.failures);
+  const youngestAt = collection.youngestAt();
+  return { deleted: collection.deleted, againAt: youngestAt === undefined ? undefined : youngestAt + YOUNG_FOR_MS };
+}
+
+type Collection = ReturnType<typeof createCollection>;
+
+/** What the phases of one collection have in common: what they have deleted, what has failed, and what each attachment is. */
+function createCollection(deps: CollectGarbageDeps, sandboxes: ListedSandboxes, signal: AbortSignal) {
   const deleted: AttachmentKey[] = [];
   const failures: CniError[] = [];
   let youngestAt: Instant | undefined;
-  const stateOf = async (attachment: CachedAttachment): Promise<AttachmentState> => {
-    const facts = await factsOf(deps, attachment, sandboxes);
-    const state = stateOfAttachment(facts, sandboxes.listedAt);
-    if (state === "young") youngestAt = Math.max(youngestAt ?? 0, facts.addedAt ?? 0);
-    return state;
+  return {
+    ...{ deps, signal, deleted, failures },
+    youngestAt: () => youngestAt,
+    async stateOf(attachment: CachedAttachment): Promise<AttachmentState> {
+      const facts = await factsOf(deps, attachment, sandboxes);
+      const state = stateOfAttachment(facts, sandboxes.listedAt);
+      if (state === "young") youngestAt = Math.max(youngestAt ?? 0, facts.addedAt ?? 0);
+      return state;
+    },
+    /** Goes on after a failure of a plugin. */
+    async attempt(work: () => Promise<void>): Promise<void> {
+      await work().catch((error: unknown) => {
+        if (!(error instanceof CniError)) throw error;
+        failures.push(error);
+      });
+    },
   };
-  const collectFailure = async (work: () => Promise<void>) => {
-    await work().catch((error: unknown) => {
-      if (!(error instanceof CniError)) throw error;
-      failures.push(error);
-    });
-  };
+}
 
-  const chain = await chainIfUsable(files, confDir);
-  const before = (await cache.list()).entries;
+/** Deletes the secondary networks of default networks, of this chain or of an earlier one, that have outlived their sandboxes. */
+async function collectSecondaryNetworks(
+  { deps, signal, deleted, stateOf, attempt }: Collection,
+  chain: NetworkConf | undefined,
+): Promise<void> {
+  const { cni, cache, socket } = deps;
+  const { entries } = await cache.list();
   const isOurs = (entry: CacheEntry) =>
-    entry.network === chain?.name || before.some((one) => isOfDelegate(one, socket) && isSameInterface(one, entry));
-  // The entry of a default network names the pod's other networks, so these go first.
-  for (const entry of before.filter(isOurs)) {
+    entry.network === chain?.name || entries.some((one) => isOfDelegate(one, socket) && isSameInterface(one, entry));
+  for (const entry of entries.filter(isOurs)) {
     const secondaries = secondaryNetworksOf(entry);
     if (secondaries.length === 0 || (await stateOf(entry)) !== "stale") continue;
-    await collectFailure(async () => {
+    await attempt(async () => {
       await deleteSecondaryNetworks({ cni }, entry, entry, signal);
       const { containerId } = entry;
       deleted.push(...secondaries.map(({ conf, ifName }) => ({ network: conf.name, containerId, ifName })));
     });
   }
-  if (chain !== undefined)
-    await collectFailure(async () => {
-      const chooseValid: ChooseValid = async (cached) => {
-        const states = await Promise.all(cached.map(stateOf));
-        return cached.filter((_, index) => states[index] !== "stale");
-      };
-      deleted.push(...((await cni.gc(chain, chooseValid, signal)) ?? []));
-    });
+}
+
+/** GC of the chain: the attachments that have outlived their sandboxes, and what its plugins keep of others. */
+async function collectCurrentChain(
+  { deps, signal, deleted, stateOf, attempt }: Collection,
+  chain: NetworkConf,
+): Promise<void> {
+  const chooseValid: ChooseValid = async (cached) => {
+    const states = await Promise.all(cached.map(stateOf));
+    return cached.filter((_, index) => states[index] !== "stale");
+  };
+  await attempt(async () => {
+    deleted.push(...((await deps.cni.gc(chain, chooseValid, signal)) ?? []));
+  });
+}
+
+/** Deletes the attachments of earlier chains, and what the runtime has cached of the delegate beside those that are gone. */
+async function collectEarlierChains(
+  { deps, signal, deleted, stateOf, attempt }: Collection,
+  chain: NetworkConf | undefined,
+): Promise<void> {
+  const { cni, cache, socket } = deps;
   const { entries } = await cache.list();
   for (const entry of entries.filter((one) => isOfDelegate(one, socket))) {
     const beside = entries.filter((one) => one.network !== DELEGATE_NETWORK && isSameInterface(one, entry));
     // What GC of the chain has left it has to delete the next time.
     if (beside.some(({ network }) => network === chain?.name) || (await stateOf(entry)) !== "stale") continue;
-    await collectFailure(async () => {
+    await attempt(async () => {
       for (const one of beside) await cni.del(one.network, one, undefined, signal);
       deleted.push(...beside);
       await cache.remove(entry);
     });
   }
-  throwFailures(failures);
-  return { deleted, againAt: youngestAt === undefined ? undefined : youngestAt + YOUNG_FOR_MS };
 }
 
 async function factsOf(

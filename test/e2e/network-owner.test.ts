@@ -5,7 +5,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { NetworkOwner } from "../../agent/config/config.ts";
-import { OWN_COMPILER } from "../../cli/compile-delegate.ts";
+import { compilerOf } from "../../cli/compile-delegate.ts";
 import { webImage, webPage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { inNetworkNamespace } from "../contract/own-namespace.ts";
@@ -99,7 +99,7 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
       const before = await containersOf(...old);
       await node.agent.stop();
       expect(await networks.berthCni("install")).toMatchObject({ exitCode: 0 });
-      expect(await networks.hasStaticDelegate()).toBe(Bun.which(OWN_COMPILER) !== null);
+      expect(await networks.hasStaticDelegate()).toBe(Bun.which(compilerOf()) !== null);
       await networks.useConfDir(networks.delegateDir);
       await startOwner("auto");
       await node.waitForLogLine("the agent executes the network of pods");

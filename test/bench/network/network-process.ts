@@ -42,7 +42,7 @@ async function measure(options: NetworkProcessOptions, ends: (() => Promise<unkn
   const floor = startFloor(runtime, floorDir);
   ends.push(floor.stop);
   const shared = { api, watch, names: createPodNames(), print: console.log };
-  return await measureNetwork({ ...shared, nodes, floor, folder }, effort);
+  return await measureNetwork({ ...shared, nodes, floor }, effort);
 }
 
 const [given = "", result = ""] = process.argv.slice(2);

@@ -1,9 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { execa } from "execa";
-import { DELEGATE_TYPE } from "../../../cni/delegate-network.ts";
-import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { podsPath } from "../cluster/api-watch.ts";
 import {
   type ClusterSubjects,
@@ -39,8 +35,6 @@ export type PerSide<T> = Readonly<Record<NetworkSide, T>>;
 
 export interface NetworkResult {
   readonly singles: PerSide<readonly FloorRound[]>;
-  /** One VERSION call of the delegate in each turn of the singles, in milliseconds. */
-  readonly delegateMs: readonly number[];
   readonly floorSingles: readonly FloorRound[];
   /** ADD and DEL of the built-in network in the agent's own log, in milliseconds. */
   readonly builtinCalls: Readonly<Record<"ADD" | "DEL", readonly number[]>>;
@@ -54,17 +48,13 @@ export interface NetworkResult {
 export interface NetworkSubjects extends Omit<ClusterSubjects, "members" | "audit"> {
   readonly nodes: PerSide<NetworkNode>;
   readonly floor: Floor;
-  /** The folder of the nodes' folders. */
-  readonly folder: string;
 }
 
 /** Measures everything. The nodes alternate who begins. */
 export async function measureNetwork(subjects: NetworkSubjects, effort: NetworkEffort): Promise<NetworkResult> {
   const { nodes, floor, names, print } = subjects;
   print(`one pod, ${effort.singles} times each, after a warm-up turn`);
-  const delegateMs: number[] = [];
   const single = async (side: NetworkSide | "floor", turn: number): Promise<FloorRound> => {
-    if (side === "delegate") delegateMs.push(await measureDelegate(subjects));
     if (side !== "floor") return await measurePods(subjects, nodes[side], 1, spreadMs(turn));
     const start = await measureStarts(floor.atOnce(1), names(1));
     await pause(SIGNAL_HANDLER_SETUP_MS);
@@ -72,7 +62,6 @@ export async function measureNetwork(subjects: NetworkSubjects, effort: NetworkE
   };
   const sides = [...NETWORK_SIDES, "floor"] as const;
   await takeTurns(sides, 1, single);
-  delegateMs.length = 0;
   const { floor: floorSingles, ...singles } = await takeTurns(sides, effort.singles, single);
   const log = await readFile(nodes.builtin.agentLog, "utf8");
   print(`${BATCH_SIZE} pods at once, ${effort.batches} times each`);
@@ -88,15 +77,7 @@ export async function measureNetwork(subjects: NetworkSubjects, effort: NetworkE
     side === "floor" ? measureFloorRemovals(subjects) : measureForcedRemovals(subjects, nodes.builtin),
   );
   const builtinCalls = { ADD: callsIn(log, "ADD"), DEL: callsIn(log, "DEL") };
-  return { singles, delegateMs, floorSingles, builtinCalls, batches, networkCpuMs, removals };
-}
-
-/** How long the delegate takes to start and to answer a call that needs neither agent nor plugin. */
-async function measureDelegate({ nodes, folder }: NetworkSubjects): Promise<number> {
-  const delegate = join(bedPaths(join(folder, nodes.delegate.nodeName)).cni, "bin", DELEGATE_TYPE);
-  const startedMs = performance.now();
-  await execa(delegate, { env: { CNI_COMMAND: "VERSION" }, input: '{"cniVersion":"1.0.0"}' });
-  return performance.now() - startedMs;
+  return { singles, floorSingles, builtinCalls, batches, networkCpuMs, removals };
 }
 
 /** The durations of the calls of one verb in the log of an agent that executes networks, in milliseconds. */

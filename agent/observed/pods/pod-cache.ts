@@ -161,6 +161,10 @@ async function observe(cache: PodCacheState, uid: PodUid, desired: DesiredPod | 
   const lacksName = known?.name === "" && name !== "";
   const entry = known === undefined || lacksName ? createPodCacheEntry(uid, namespace, name, lacksName) : known;
   cache.entries.set(uid, entry);
+  // A pod without a container needs all its images. The runtime looks for them while the files are read.
+  const imagesOfNewPod = known === undefined ? imagesOf(cache, entry, desired) : undefined;
+  // It is awaited below, unless another read fails before.
+  imagesOfNewPod?.catch(() => undefined);
   while (entry.areFilesStale) await readDirs(cache.podDirs, entry);
   if (entry.isCgroupStale) await readCgroup(cache, entry);
   applyEvents(entry);
@@ -168,7 +172,7 @@ async function observe(cache: PodCacheState, uid: PodUid, desired: DesiredPod | 
   indexIds(cache, entry);
   if (recheckUnconfirmedExits(cache, entry)) await refreshEntry(cache, entry);
   recheckNewExits(cache, entry);
-  return toObservedPod(entry, await imagesOf(cache, entry, desired));
+  return toObservedPod(entry, await (imagesOfNewPod ?? imagesOf(cache, entry, desired)));
 }
 
 /**

@@ -132,7 +132,7 @@ test("an exit known only from an event is reported at once, and acted on when th
   observedPods.set(uid, { images: present });
   loop.wake(uid);
   await settlePromises();
-  expect(takeLog()[0]).toBe("5s web: makeResource");
+  expect(takeLog()[0]).toBe("5s web: runSandbox");
 });
 
 test("a failed action is retried after a delay that doubles", async () => {
@@ -221,10 +221,11 @@ test("any number of wakes during an action cause one observation after it", asyn
   const { loop, addPod } = createTestLoop({
     observe: async (uid) => {
       observationCount++;
-      return emptyObservedPod(uid, "shop", "web");
+      const sandboxes = observationCount === 1 ? [] : [sandbox];
+      return { ...emptyObservedPod(uid, "shop", "web"), images: present, sandboxes };
     },
     act: async (_uid, _desired, _observed, action) =>
-      action.kind === "makeResource" ? acting.promise : await new Promise(() => {}),
+      action.kind === "createContainer" ? await new Promise(() => {}) : acting.promise,
   });
   const uid = addPod("web");
   loop.wake(uid);
@@ -583,6 +584,7 @@ test("terminations need no start slot and continue while all slots are taken", a
   loop.wake(gone);
   await settlePromises();
   expect(takeLog()).toEqual([
+    "0s web: runSandbox",
     "0s web: makeResource",
     "0s web: makeResource",
     "0s gone: stopSandbox",
@@ -604,11 +606,12 @@ test("a pod that terminates while it starts frees its slot", async () => {
   await clock.advance(1_000);
   making.resolve({});
   await settlePromises();
-  expect(takeLog().slice(0, 5)).toEqual([
+  expect(takeLog().slice(0, 6)).toEqual([
+    "0s a: runSandbox",
     "0s a: makeResource",
     "0s a: makeResource",
     "1s a: finished",
-    "1s b: makeResource",
+    "1s b: runSandbox",
     "1s b: makeResource",
   ]);
 });
@@ -732,5 +735,5 @@ test("stop waits for the calls under way, and no sync or timer runs afterwards",
   expect(clock.pendingTimers).toBe(0);
   loop.wake(uid);
   await clock.advance(60_000);
-  expect(takeLog()).toEqual(["0s web: makeResource", "0s web: makeResource"]);
+  expect(takeLog()).toEqual(["0s web: runSandbox", "0s web: makeResource", "0s web: makeResource"]);
 });

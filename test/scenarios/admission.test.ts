@@ -47,15 +47,15 @@ scenario(
       "0s following the container runtime
       0s report a Pending: a waiting ContainerCreating
       0s default/a: create the pod's log directory
-      0s default/a: create the pod's directories
       0s default/a: run sandbox (attempt 0): the pod has none
+      0s default/a: create the pod's directories
       0s default/a: create container a (attempt 0): it has not run yet
       0s default/a: start container a (attempt 0)
       0s report a Running, ready: a running
       0s report b Pending: a waiting ContainerCreating
       0s default/b: create the pod's log directory
-      0s default/b: create the pod's directories
       0s default/b: run sandbox (attempt 0): the pod has none
+      0s default/b: create the pod's directories
       0s default/b: create container a (attempt 0): it has not run yet
       0s default/b: start container a (attempt 0)
       0s report b Running, ready: a running
@@ -73,8 +73,8 @@ scenario(
       5s report a Failed, finished: a terminated Error 143
       15s report d Pending: a waiting ContainerCreating
       15s default/d: create the pod's log directory
-      15s default/d: create the pod's directories
       15s default/d: run sandbox (attempt 0): the pod has none
+      15s default/d: create the pod's directories
       15s default/d: create container a (attempt 0): it has not run yet
       15s default/d: start container a (attempt 0)
       15s report d Running, ready: a running
@@ -295,8 +295,8 @@ scenario(
       0s report first Pending: a waiting ContainerCreating
       0s report second Failed (NodePorts), terminated: no containers
       0s first: create the pod's log directory
-      0s first: create the pod's directories
       0s first: run sandbox (attempt 0): the pod has none
+      0s first: create the pod's directories
       0s first: create container a (attempt 0): it has not run yet
       0s first: start container a (attempt 0)
       0s report first Running, ready: a running
@@ -313,8 +313,8 @@ scenario(
       51s report second Failed (NodePorts), finished: no containers
       51s report second Pending: a waiting ContainerCreating
       51s second: create the pod's log directory
-      51s second: create the pod's directories
       51s second: run sandbox (attempt 0): the pod has none
+      51s second: create the pod's directories
       51s second: create container a (attempt 0): it has not run yet
       51s second: start container a (attempt 0)
       51s report second Running, ready: a running

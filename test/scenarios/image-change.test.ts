@@ -25,8 +25,8 @@ apiScenario(
   async (_end, { log }) => {
     expect(filterLines(log.join("\n"), /web(:| Running)/)).toMatchInlineSnapshot(`
       "0s default/web: create the pod's log directory
-      0s default/web: create the pod's directories
       0s default/web: run sandbox (attempt 0): the pod has none
+      0s default/web: create the pod's directories
       0s default/web: create container a (attempt 0): it has not run yet
       0s default/web: start container a (attempt 0)
       0s report web Running, ready: a running

@@ -40,12 +40,12 @@ scenario(
       0s a: create the pod's log directory
       0s b: create the pod's log directory
       0s c: create the pod's log directory
-      0s a: create the pod's directories
-      0s b: create the pod's directories
-      0s c: create the pod's directories
       0s a: run sandbox (attempt 0): the pod has none
       0s b: run sandbox (attempt 0): the pod has none
       0s c: run sandbox (attempt 0): the pod has none
+      0s a: create the pod's directories
+      0s b: create the pod's directories
+      0s c: create the pod's directories
       5s a: pull image app:1: it is not on this node
       5s b: pull image app:1: it is not on this node
       5s a: create container a (attempt 0): it has not run yet

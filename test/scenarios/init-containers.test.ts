@@ -78,8 +78,8 @@ scenario(
       33s web: start container first (attempt 3)
       33s report web Pending: init first running (restarts: 3), init second waiting PodInitializing, a waiting PodInitializing
       34s report web Pending: init first terminated Completed 0 (restarts: 3), init second waiting PodInitializing, a waiting PodInitializing
-      34s web: remove container first: a newer instance has ended too
       34s web: create container second (attempt 0): it has not run yet
+      34s web: remove container first: a newer instance has ended too
       34s web: start container second (attempt 0)
       34s report web Pending: init first terminated Completed 0 (restarts: 3), init second running, a waiting PodInitializing
       35s report web Pending: init first terminated Completed 0 (restarts: 3), init second terminated Completed 0, a waiting PodInitializing
@@ -234,8 +234,8 @@ scenario(
       5s web: start container first (attempt 1)
       5s report web Pending: init first running (restarts: 1), init proxy terminated Error 137, a terminated Error 137
       6s report web Pending: init first terminated Completed 0 (restarts: 1), init proxy terminated Error 137, a terminated Error 137
-      6s web: remove container first: a newer instance has ended too
       6s web: create container proxy (attempt 1): it exited with code 137
+      6s web: remove container first: a newer instance has ended too
       6s report web Pending: init first terminated Completed 0 (restarts: 1), init proxy waiting PodInitializing (restarts: 1), a terminated Error 137
       6s web: start container proxy (attempt 1)
       6s report web Running: init first terminated Completed 0 (restarts: 1), init proxy running (restarts: 1), a terminated Error 137

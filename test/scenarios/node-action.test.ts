@@ -73,8 +73,8 @@ scenario(
       "5s remove image sha256:d2bb92ca7c6d792d8403126683c765d9803c413c0d528e8bef979c138e93a0a1: no pod uses it
       60s report late Pending: a waiting ContainerCreating
       60s late: create the pod's log directory
-      60s late: create the pod's directories
       60s late: run sandbox (attempt 0): the pod has none
+      60s late: create the pod's directories
       60s late: pull image app:1: it is not on this node
       60s late: create container a (attempt 0): it has not run yet
       60s late: start container a (attempt 0)

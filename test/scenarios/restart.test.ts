@@ -18,8 +18,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -135,8 +135,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -146,8 +146,8 @@ scenario(
       0s web: start container a (attempt 1)
       0s report web Running, ready: a running (restarts: 1)
       660s report web Running: a terminated Error 1 (restarts: 1)
-      660s web: remove container a: a newer instance has ended too
       660s web: create container a (attempt 2): it exited with code 1
+      660s web: remove container a: a newer instance has ended too
       660s report web Running: a waiting ContainerCreating (restarts: 2)
       660s web: start container a (attempt 2)
       660s report web Running, ready: a running (restarts: 2)"
@@ -258,8 +258,8 @@ scenario(
   },
   (log) => {
     expect(log).toMatchInlineSnapshot(`
-      "0s report web Running, ready, terminating: a running
-      0s report web Pending: a waiting ContainerCreating
+      "0s report web Pending: a waiting ContainerCreating
+      0s report web Running, ready, terminating: a running
       45s web: stop container a within 45s: its manifest has changed
       45s report web Running, terminating: a terminated Error 137
       45s web: stop sandbox: its manifest has changed
@@ -268,8 +268,8 @@ scenario(
       45s web: remove the pod's files: its manifest has changed
       45s report web Running, finished: a terminated Error 137
       45s web: create the pod's log directory
-      45s web: create the pod's directories
       45s web: run sandbox (attempt 0): the pod has none
+      45s web: create the pod's directories
       45s web: create container a (attempt 0): it has not run yet
       45s web: start container a (attempt 0)
       45s report web Running, ready: a running
@@ -301,8 +301,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -315,8 +315,8 @@ scenario(
       0s web: remove container a: a newer instance has ended too
       0s report other Pending: a waiting ContainerCreating
       0s other: create the pod's log directory
-      0s other: create the pod's directories
       0s other: run sandbox (attempt 0): the pod has none
+      0s other: create the pod's directories
       0s other: create container a (attempt 0): it has not run yet
       0s other: start container a (attempt 0)
       0s report other Running, ready: a running
@@ -366,8 +366,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running

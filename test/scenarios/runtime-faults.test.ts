@@ -19,8 +19,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Pending: a running, b waiting ContainerCreating
@@ -64,8 +64,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s the container runtime is away; pods keep running; reconnecting
       30s the container runtime is back
       30s web: create container a (attempt 0): it has not run yet
@@ -93,8 +93,8 @@ scenario(
       10s following the container runtime
       10s report web Pending: a waiting ContainerCreating
       10s web: create the pod's log directory
-      10s web: create the pod's directories
       10s web: run sandbox (attempt 0): the pod has none
+      10s web: create the pod's directories
       10s web: create container a (attempt 0): it has not run yet
       10s web: start container a (attempt 0)
       10s report web Running, ready: a running"
@@ -148,8 +148,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -178,8 +178,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -188,8 +188,8 @@ scenario(
       10s the container runtime is back
       10s report other Pending: a waiting ContainerCreating
       10s other: create the pod's log directory
-      10s other: create the pod's directories
       10s other: run sandbox (attempt 0): the pod has none
+      10s other: create the pod's directories
       10s other: create container a (attempt 0): it has not run yet
       10s other: start container a (attempt 0)
       10s report other Running, ready: a running"
@@ -214,8 +214,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -243,8 +243,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -272,8 +272,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -310,8 +310,8 @@ scenario(
       0s web: cannot save the pod's checkpoint yet; until it is saved, a restart of the agent would forget the pod
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -363,8 +363,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ErrImageNeverPull
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       120s report web Pending: a waiting ContainerCreating
       120s web: create container a (attempt 0): it has not run yet
       120s web: start container a (attempt 0)
@@ -389,9 +389,9 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ImageInspectError
       0s web: create the pod's log directory
+      0s web: run sandbox (attempt 0): the pod has none
       0s web: create the pod's directories
       0s report web Pending: a waiting ContainerCreating
-      0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running"
@@ -417,8 +417,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -459,8 +459,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: failed to create container a (attempt 0): it has not run yet: no running task found for sandbox "sandbox-1": not found
       0s report web Pending: a waiting CreateContainerError
       0s web: stop sandbox: the last one is not ready

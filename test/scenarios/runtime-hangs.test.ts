@@ -39,8 +39,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       120s web: failed to create container a (attempt 0): it has not run yet: no answer within 120000 ms
       120s report web Pending: a waiting CreateContainerError
       200s web: create container a (attempt 0): it has not run yet
@@ -71,8 +71,8 @@ scenario(
       0s stuck-1: create the pod's directories
       0s stuck-2: create the pod's directories
       10s web: create the pod's log directory
-      10s web: create the pod's directories
       10s web: run sandbox (attempt 0): the pod has none
+      10s web: create the pod's directories
       10s web: create container a (attempt 0): it has not run yet
       10s web: start container a (attempt 0)
       10s report web Running, ready: a running
@@ -199,8 +199,8 @@ scenario(
       310s report web Running, ready: a running (restarts: 1)
       310s report other Pending: a waiting ContainerCreating
       310s other: create the pod's log directory
-      310s other: create the pod's directories
       310s other: run sandbox (attempt 0): the pod has none
+      310s other: create the pod's directories
       310s other: create container a (attempt 0): it has not run yet
       310s other: start container a (attempt 0)
       310s report other Running, ready: a running"
@@ -226,16 +226,16 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
       2s report stuck Pending: no containers
       30s report stuck Pending: a waiting ContainerCreating
       30s stuck: create the pod's log directory
-      30s stuck: create the pod's directories
       30s stuck: run sandbox (attempt 0): the pod has none
+      30s stuck: create the pod's directories
       30s stuck: create container a (attempt 0): it has not run yet
       30s stuck: start container a (attempt 0)
       30s report stuck Running, ready: a running"
@@ -268,20 +268,20 @@ scenario(
       0s report p2 Pending: a waiting ContainerCreating
       0s p1: create the pod's log directory
       0s p2: create the pod's log directory
-      0s p1: create the pod's directories
-      0s p2: create the pod's directories
       0s p1: run sandbox (attempt 0): the pod has none
       0s p2: run sandbox (attempt 0): the pod has none
+      0s p1: create the pod's directories
+      0s p2: create the pod's directories
       20s report web Pending: a waiting ContainerCreating
       20s web: create the pod's log directory
-      20s web: create the pod's directories
       20s web: run sandbox (attempt 0): the pod has none
+      20s web: create the pod's directories
       20s web: create container a (attempt 0): it has not run yet
       20s web: start container a (attempt 0)
       20s report web Running, ready: a running
       30s p1: pull image app:1: it is not on this node
-      30s p2: pull image app:2: it is not on this node
       30s p1: create container a (attempt 0): it has not run yet
+      30s p2: pull image app:2: it is not on this node
       30s p1: start container a (attempt 0)
       30s p2: create container a (attempt 0): it has not run yet
       30s report p1 Running, ready: a running

@@ -15,8 +15,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Pending: a running, b waiting ContainerCreating
@@ -100,8 +100,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s report web Pending: a waiting ErrImagePull
       1s report web Pending: a waiting ImagePullBackOff
@@ -137,8 +137,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s report web Pending: a waiting ErrImagePull, b waiting ContainerCreating
       0s web: create container b (attempt 0): it has not run yet
@@ -171,8 +171,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ErrImageNeverPull, b waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: pull image busybox:1: its pull policy is Always
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)
@@ -203,8 +203,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
+      0s web: create the pod's directories
       1s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
       3s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
       7s web: run sandbox (attempt 0): the pod has none
@@ -231,8 +231,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: failed to start container a (attempt 0): failed to create containerd task: no such file
       0s report web Running: a waiting RunContainerError
@@ -299,10 +299,10 @@ scenario(
       0s report asks Pending: b waiting ContainerCreating
       0s quiet: create the pod's log directory
       0s asks: create the pod's log directory
-      0s quiet: create the pod's directories
-      0s asks: create the pod's directories
       0s quiet: run sandbox (attempt 0): the pod has none
       0s asks: run sandbox (attempt 0): the pod has none
+      0s quiet: create the pod's directories
+      0s asks: create the pod's directories
       0s asks: failed to create container b (attempt 0): it has not run yet: status.hostIP: this node has no address yet
       0s quiet: create container a (attempt 0): it has not run yet
       0s quiet: start container a (attempt 0)
@@ -341,9 +341,9 @@ scenario(
       0s report host Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
       0s host: create the pod's log directory
+      0s host: run sandbox (attempt 0): the pod has none
       0s web: create the pod's directories
       0s host: create the pod's directories
-      0s host: run sandbox (attempt 0): the pod has none
       0s host: create container a (attempt 0): it has not run yet
       0s host: start container a (attempt 0)
       0s report host Running, ready: a running

@@ -28,8 +28,8 @@ scenario(
   (log) => {
     expect(filterLines(log, /: (create|start|stop|run)/)).toMatchInlineSnapshot(`
       "0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s web: create container b (attempt 0): it has not run yet

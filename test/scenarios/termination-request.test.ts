@@ -73,8 +73,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, slow waiting ContainerCreating
       0s default/web: create the pod's log directory
-      0s default/web: create the pod's directories
       0s default/web: run sandbox (attempt 0): the pod has none
+      0s default/web: create the pod's directories
       0s default/web: create container a (attempt 0): it has not run yet
       0s default/web: start container a (attempt 0)
       0s report web Pending: a running, slow waiting ContainerCreating
@@ -122,8 +122,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -143,8 +143,8 @@ scenario(
       122s web: remove the pod's files: its manifest has changed
       122s report web Failed (Maintenance), finished: a terminated Error 143
       122s web: create the pod's log directory
-      122s web: create the pod's directories
       122s web: run sandbox (attempt 0): the pod has none
+      122s web: create the pod's directories
       122s web: create container a (attempt 0): it has not run yet
       122s web: start container a (attempt 0)
       122s report web Running, ready: a running"
@@ -164,8 +164,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -212,8 +212,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running

@@ -19,8 +19,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Pending: a running, b waiting ContainerCreating
@@ -56,13 +56,13 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      0s report web Running, ready, terminating: a running
       0s report web Pending: a waiting ContainerCreating
+      0s report web Running, ready, terminating: a running
       5s web: stop container a within 5s: its manifest has changed
       5s report web Running, terminating: a terminated Error 137
       5s web: stop sandbox: its manifest has changed
@@ -71,8 +71,8 @@ scenario(
       5s web: remove the pod's files: its manifest has changed
       5s report web Running, finished: a terminated Error 137
       5s web: create the pod's log directory
-      5s web: create the pod's directories
       5s web: run sandbox (attempt 0): the pod has none
+      5s web: create the pod's directories
       5s web: create container a (attempt 0): it has not run yet
       5s web: start container a (attempt 0)
       5s report web Running, ready: a running"
@@ -97,8 +97,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
-      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
@@ -112,8 +112,8 @@ scenario(
       5s report web Running, finished: a terminated Error 137
       5s report web Pending: a waiting ContainerCreating
       5s web: create the pod's log directory
-      5s web: create the pod's directories
       5s web: run sandbox (attempt 0): the pod has none
+      5s web: create the pod's directories
       5s web: create container a (attempt 0): it has not run yet
       5s web: start container a (attempt 0)
       5s report web Running, ready: a running"
@@ -216,24 +216,24 @@ scenario(
       0s report p1 Pending, terminating: a terminated ContainerStatusUnknown 137
       0s p1: stop sandbox: its manifest is gone
       0s vip: create the pod's log directory
+      0s vip: run sandbox (attempt 0): the pod has none
       0s vip: create the pod's directories
       0s p1: remove sandbox: its manifest is gone
-      0s vip: run sandbox (attempt 0): the pod has none
       0s p1: remove the pod's logs: its manifest is gone
       0s p1: remove the pod's files: its manifest is gone
-      0s report p1 Pending, finished: a terminated ContainerStatusUnknown 137
       0s vip: create container a (attempt 0): it has not run yet
+      0s report p1 Pending, finished: a terminated ContainerStatusUnknown 137
       0s vip: start container a (attempt 0)
       0s report vip Running, ready: a running
       0s p2: create the pod's log directory
-      0s p2: create the pod's directories
       0s p2: run sandbox (attempt 0): the pod has none
+      0s p2: create the pod's directories
       0s p2: create container a (attempt 0): it has not run yet
       0s p2: start container a (attempt 0)
       0s report p2 Running, ready: a running
       0s p3: create the pod's log directory
-      0s p3: create the pod's directories
       0s p3: run sandbox (attempt 0): the pod has none
+      0s p3: create the pod's directories
       0s p3: create container a (attempt 0): it has not run yet
       0s p3: start container a (attempt 0)
       0s report p3 Running, ready: a running"

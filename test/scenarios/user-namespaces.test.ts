@@ -57,19 +57,19 @@ scenario(
       0s web: create the pod's log directory
       0s db: create the pod's log directory
       0s host: create the pod's log directory
+      0s host: run sandbox (attempt 0): the pod has none
       0s web: create the pod's directories
       0s db: create the pod's directories
       0s host: create the pod's directories
-      0s host: run sandbox (attempt 0): the pod has none
       0s web: allocate the pod's user ids
       0s db: allocate the pod's user ids
+      0s host: create container a (attempt 0): it has not run yet
       0s web: run sandbox (attempt 0): the pod has none
       0s db: run sandbox (attempt 0): the pod has none
-      0s db: set up volume v
-      0s host: create container a (attempt 0): it has not run yet
       0s host: start container a (attempt 0)
-      0s web: create container a (attempt 0): it has not run yet
+      0s db: set up volume v
       0s report host Running, ready: a running
+      0s web: create container a (attempt 0): it has not run yet
       0s db: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s db: start container a (attempt 0)

@@ -202,7 +202,8 @@ const rows: readonly Row[] = [
     desired: desired(pod(), { revision: 1 }),
     observed: nothing,
     memory: { ...emptyMemory, revision: 0, outcome: { phase: "Failed", reason: "PodFeatureUnsupported", at: now } },
-    expected: "syncing, Pending, ContainerCreating: create the pod's directories; create the pod's log directory",
+    expected:
+      "syncing, Pending, ContainerCreating: run sandbox (attempt 0): the pod has none; create the pod's directories; create the pod's log directory",
   },
   {
     name: "a container that was stopped for another image is re-created, whatever its policy, and shown as it was",
@@ -261,7 +262,8 @@ const rows: readonly Row[] = [
     name: "a new pod first prepares its volumes",
     observed: nothing,
     memory: emptyMemory,
-    expected: "syncing, Pending, ContainerCreating: create the pod's directories; create the pod's log directory",
+    expected:
+      "syncing, Pending, ContainerCreating: run sandbox (attempt 0): the pod has none; create the pod's directories; create the pod's log directory",
   },
   {
     name: "after its volumes a pod runs its sandbox",

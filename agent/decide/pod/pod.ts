@@ -35,7 +35,7 @@ import { mayBeRunning, type ObservedPod } from "./observed.ts";
 import { activeDeadlineOf, outcomeOf } from "./outcome.ts";
 import { type BlockedReason, createPlanBuilder, type PlanBuilder } from "./plan.ts";
 import { waitingForNetwork, waitingForRuntimeClass, waitingForServices } from "./prerequisites.ts";
-import { missingResources, type PodResource, resourcesToMake } from "./resources.ts";
+import { missingResources, type PodResource, resourceRecordOf, resourcesToMake } from "./resources.ts";
 import { haveContainersStopped, type Stage, stageOf, terminationStageOf } from "./stage.ts";
 
 /** What to do and to report now, what to remember, and when to decide again if nothing happens before. */
@@ -239,6 +239,8 @@ function resourcesBeforeSandbox(
   const volumeOf = (resource: PodResource) => (resource.of === "volume" ? volumes.get(resource.name) : undefined);
   const isBeside = (resource: PodResource) => {
     if (memory.failures.has({ of: "resource", resource })) return false;
+    if (resource.of === "podDirs" || resource.of === "logDir")
+      return isDirBesideSandbox(resource.of, missing, settings);
     if (resource.of === "subPaths") return true;
     const volume = volumeOf(resource);
     return volume !== undefined && canBeMadeBesideSandbox(pod, volume, settings);
@@ -249,6 +251,20 @@ function resourcesBeforeSandbox(
     return volume !== undefined && isWaitingForContent(pod, volume, settings);
   });
   return { before, isContentAwaited };
+}
+
+/**
+ * Whether a directory of the pod is made while the sandbox starts: nothing that has to be made before comes after it, and
+ * the runtime reads it first with a container. CRI-O makes a log directory that is missing, with another mode, together
+ * with the sandbox.
+ */
+function isDirBesideSandbox(
+  of: "podDirs" | "logDir",
+  missing: readonly PodResource[],
+  { runtimeName }: PodSettings,
+): boolean {
+  if (of === "logDir") return runtimeName !== "cri-o";
+  return !missing.some((each) => resourceRecordOf(each).after.includes(of));
 }
 
 interface BeforeSandbox {

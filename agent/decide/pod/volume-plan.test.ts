@@ -189,6 +189,28 @@ test("a pod's volumes are set up before its sandbox or beside it, and updated wh
   `);
 });
 
+test("a pod's directories are made beside its sandbox, unless a volume comes after them, they have failed or the runtime makes them", () => {
+  const [dirs, logs] = ["create the pod's directories", "create the pod's log directory"];
+  const runs = "run sandbox (attempt 0): the pod has none";
+  const bare: Pod = { ...pod, spec: { containers: [{ name: "a", image }] } };
+  const ofUsers: Pod = { ...bare, spec: { ...bare.spec, hostUsers: false } };
+  const decide = (starting: Pod, memory: PodMemory, runtimeName = "containerd") => {
+    const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName, hostIPs: [], cluster: clusterAt("1") };
+    const desired = { uid, pod: starting, source: { kind: "api" }, acceptedAt: now - 60_000, revision: 0 } as const;
+    return decidePod(desired, fresh, memory, settings, now).actions.map(describe);
+  };
+  expect(decide(bare, emptyMemory)).toEqual([runs, dirs, logs]);
+  expect(decide(bare, emptyMemory, "cri-o")).toEqual([dirs, logs]);
+  expect(decide(bare, { ...emptyMemory, madeResources: [{ of: "logDir" }] }, "cri-o")).toEqual([runs, dirs]);
+  expect(decide(pod, emptyMemory)).toEqual([dirs, logs]);
+  expect(decide(ofUsers, emptyMemory)).toEqual([dirs, logs]);
+  for (const of of ["podDirs", "logDir"] as const) {
+    const failure = { reason: "FailedMount", message: "m", at: now - 60_000, count: 1, isOutage: false };
+    const failures = createKeyMap<FailureKey, FailureRecord>([[{ of: "resource", resource: { of } }, failure]]);
+    expect(decide(bare, { ...emptyMemory, failures })).toEqual([dirs, logs]);
+  }
+});
+
 test("while an object is being read, only the volumes that the sandbox would wait for are made", () => {
   const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: [] };
   const nas = { name: "nas", nfs: { server: "nas", path: "/" } };

@@ -96,8 +96,8 @@ async function createContainer(
     files: await readEnvFiles(disk.root, pod, container),
     facts: node,
   });
-  await rejectLogSymlinks(disk.logs, pod, container.name, attempt);
   await Promise.all([
+    rejectLogSymlinks(disk.logs, pod, container.name, attempt),
     createTerminationLog(disk.root, pod, container, attempt),
     writeHostsFile(disk, pod, container, podIPs, node),
   ]);

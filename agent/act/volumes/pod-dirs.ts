@@ -19,7 +19,9 @@ export async function makePodDirs(dirs: NodeDirs, pod: Pod): Promise<void> {
   const folder = podDir(pod.metadata.uid ?? "");
   await dirs.root.makeFolder(PODS_DIR, 0o750);
   await dirs.root.makeFolder(folder, 0o750);
-  await Promise.all(["volumes", "plugins"].map((each) => dirs.root.makeFolder(`${folder}/${each}`, 0o750)));
+  await Promise.all(
+    ["volumes", "plugins", "containers"].map((each) => dirs.root.makeFolder(`${folder}/${each}`, 0o750)),
+  );
 }
 
 /** The part of the mounts that a removal needs. */

@@ -75,6 +75,7 @@ test("a pod gets its directories and a world-writable emptyDir, idempotently", a
   await prepareVolumes(disk, pod);
   const below = await readdir(join(folder, "root/pods/u-1"), { recursive: true });
   expect(below.toSorted()).toEqual([
+    "containers",
     "plugins",
     "plugins/kubernetes.io~empty-dir",
     "plugins/kubernetes.io~empty-dir/cache",
@@ -86,6 +87,7 @@ test("a pod gets its directories and a world-writable emptyDir, idempotently", a
   ]);
   expect(await modeOf("root/pods/u-1/volumes/kubernetes.io~empty-dir/cache")).toBe(0o777);
   expect(await modeOf("root/pods/u-1")).toBe(0o750);
+  expect(await modeOf("root/pods/u-1/containers")).toBe(0o750);
   for (const each of ["", "/cache"])
     expect(await modeOf(`root/pods/u-1/plugins/kubernetes.io~empty-dir${each}`)).toBe(0o750);
   expect(await modeOf("root/pods/u-1/plugins/kubernetes.io~empty-dir/cache/ready")).toBe(0o644);

@@ -146,6 +146,22 @@ test("a pod without sandboxes is empty, and has the name of its desired pod", as
   expect(seen).toMatchObject({ namespace: "shop", name: "new", sandboxes: [], containers: [], resources: [] });
 });
 
+test("the files of a new pod are not read, unless the last list has found some or cannot find them", async () => {
+  const { pods, disk } = await createFixture();
+  const read: string[] = [];
+  const names = ["u-new-pod", "u-old-pod", "short", "u_new_pod"];
+  await disk.at("/root").makeFolder("pods/u-old-pod", 0o755);
+  await pods.relist();
+  disk.before = (verb, path) => {
+    if (verb === "stat" && names.some((name) => path.endsWith(`/pods/${name}`))) read.push(path);
+  };
+  for (const name of names) {
+    const metadata = { uid: name, name, namespace: "shop" };
+    await pods.observe(name as PodUid, { ...desired, uid: name as PodUid, pod: { ...pod, metadata } });
+  }
+  expect(read).toEqual(["/root/pods/u-old-pod", "/root/pods/short", "/root/pods/u_new_pod"]);
+});
+
 test("newer instances come before older ones", async () => {
   const { pods, create, container, runtime } = await createFixture();
   runtime.exit(container, 1);

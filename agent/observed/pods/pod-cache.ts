@@ -25,7 +25,7 @@ import {
   toObservedPod,
 } from "./pod-cache-entry.ts";
 import type { PodCgroupReader } from "./pod-cgroups.ts";
-import type { PodDirReader } from "./pod-dirs.ts";
+import { isFoundByLists, type PodDirReader } from "./pod-dirs.ts";
 import { applyLists, type RefreshDeps, refreshEntry } from "./refresh.ts";
 import { listOf } from "./relist-log.ts";
 import { recheckUnanswered } from "./unanswered-calls.ts";
@@ -160,8 +160,11 @@ async function observe(cache: PodCacheState, uid: PodUid, desired: DesiredPod | 
   // again.
   const lacksName = known?.name === "" && name !== "";
   const entry = known === undefined || lacksName ? createPodCacheEntry(uid, namespace, name, lacksName) : known;
+  // The last list would have shown what is on disk of it, and this agent has made nothing since.
+  if (known === undefined && !cache.podsWithoutName.has(uid) && isFoundByLists(uid))
+    entry.areFilesStale = entry.isCgroupStale = false;
   cache.entries.set(uid, entry);
-  // A pod without a container needs all its images. The runtime looks for them while the files are read.
+  // A pod without a container needs all its images. The runtime looks for them while its files are read.
   const imagesOfNewPod = known === undefined ? imagesOf(cache, entry, desired) : undefined;
   // It is awaited below, unless another read fails before.
   imagesOfNewPod?.catch(() => undefined);

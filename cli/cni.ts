@@ -36,7 +36,7 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
 
   install    makes the agent execute the networks of --chain-dir: --conf-dir, the conf_dir of the container runtime, gets a
              list whose only plugin is berth-cni, in the first --bin-dir; it starts this program when the agent is away
-  uninstall  removes both, unless pods of the built-in network exist
+  uninstall  removes both, and the bridge and the rules of the built-in network, unless pods of that network exist
 
   berth cni add --netns /run/netns/blue --capability-args '{"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}'
 `,

@@ -5,6 +5,7 @@ import type { Netlink } from "../host/netlink/netlink.ts";
 import { type AttachmentLocks, createAttachmentLocks } from "./attachment-locks.ts";
 import { BUILTIN_TYPE } from "./builtin/network-conf.ts";
 import { createBuiltinNetwork } from "./builtin/plugin.ts";
+import { removeIdleNetworks } from "./builtin/remove-network.ts";
 import { type Cni, createCni } from "./network.ts";
 import { createPluginBinaries, type PluginBinaries } from "./plugin-binaries.ts";
 import type { InProcessPlugin } from "./plugin-call.ts";
@@ -37,6 +38,8 @@ export interface Executor {
   readonly binaries: PluginBinaries;
   /** The plugins of this process by their `type`. */
   readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
+  /** Removes the built-in networks that have no pods, and resolves with their names. Rejects with `CniError`. */
+  removeIdleNetworks(): Promise<readonly string[]>;
   /** Executes networks, and calls `onCall` after each call of a plugin. */
   createCni(onCall: (record: PluginCallRecord) => void): Cni;
 }
@@ -64,6 +67,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
     setDefaultRoute: createSetDefaultRoute(netlink),
     binaries,
     inProcess,
+    removeIdleNetworks: () => removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER }),
     createCni: (onCall) =>
       createCni({
         createCallPlugin: (held) => createPluginCalls({ binaries: binaries.sharing(held), inProcess, clock, onCall }),

@@ -75,3 +75,16 @@ test("gc of a cache without attachments is refused without --all", async () => {
   await expect(collect([])).rejects.toMatchObject({ code: 4, message: expect.stringContaining("--all does so") });
   expect((await collect([], true)).text).toBe("0 deleted, 0 in use\n");
 });
+
+test("uninstall names the built-in networks that it removes", async () => {
+  const deps = {
+    files: { list: async () => undefined, readLink: async () => undefined, remove: async () => undefined },
+    cache: { list: async () => ({ entries: [], unreadable: [] }) },
+    removeIdleNetworks: async () => ["berth", "store"],
+  } as unknown as CniVerbDeps;
+  const { text, json } = await runVerb.uninstall({ ...settings, verb: "uninstall" }, deps);
+  expect(text).toEndWith(
+    "the built-in network berth is removed, with its bridge and its rules\nthe built-in network store is removed, with its bridge and its rules\n",
+  );
+  expect(json).toMatchObject({ wasInstalled: false, networks: ["berth", "store"] });
+});

@@ -34,6 +34,8 @@ export interface CniVerbDeps extends InstallationDeps {
   /** The calls of plugins so far. */
   readonly calls: readonly PluginCallRecord[];
   readonly signal: AbortSignal;
+  /** Removes the built-in networks that have no pods, and resolves with their names. */
+  readonly removeIdleNetworks: () => Promise<readonly string[]>;
   /** The width of the terminal. */
   readonly columns: number;
 }
@@ -142,11 +144,13 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
 
   async uninstall(settings, deps) {
     const { list, binary, wasInstalled } = await uninstallDelegate(settings, deps);
+    const networks = await deps.removeIdleNetworks();
     const next = "restart the agent, and the container runtime with its former conf_dir";
     const text = wasInstalled
       ? `${list} and ${binary} are removed; ${next}\n`
       : `nothing was installed: there is neither ${list} nor ${binary}\n`;
-    return { text, json: { list, binary, wasInstalled }, isGood: true };
+    const removed = networks.map((name) => `the built-in network ${name} is removed, with its bridge and its rules\n`);
+    return { text: `${text}${removed.join("")}`, json: { list, binary, wasInstalled, networks }, isGood: true };
   },
 };
 

@@ -36,6 +36,9 @@ export const linkAlias = (network: string, id: AttachmentId): string => `${alias
 /** What the aliases of all attachments of a network begin with. */
 export const aliasPrefix = (network: string): string => `berth ${network} `;
 
+/** The alias of a bridge that a network has made. A bridge that it has found keeps its own alias. */
+export const bridgeAlias = (network: string): string => `berth ${network}`;
+
 /**
  * The hardware address for an IP address: the same one again when the address is used again, so that what neighbours have
  * learnt stays true. `0a:58` is what the bridge plugin has used for this.

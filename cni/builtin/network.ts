@@ -1,11 +1,11 @@
 import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/ip-address.ts";
 import { listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
 import { unlessCode } from "../../host/netlink/error.ts";
-import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
+import { createBridge, findLink, type Link, listLinks, readLink, setAlias, setUp } from "../../host/netlink/links.ts";
 import { addEntries, change, hasChain } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
 import { CniError } from "../error.ts";
-import { macOf } from "./attachment-names.ts";
+import { bridgeAlias, macOf } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
 import { codes } from "./errors.ts";
 import { hostPortsOf } from "./host-ports.ts";
@@ -77,7 +77,10 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
   if (present === undefined) {
     const gateway = conf.ranges[0]?.[0]?.gateway ?? new Uint8Array(4);
     // Another process may create it at the same time.
-    unlessCode(["EEXIST"], () => createBridge(node.route, { name: conf.bridge, mtu, mac: macOf(gateway) }));
+    unlessCode(["EEXIST"], () => {
+      createBridge(node.route, { name: conf.bridge, mtu, mac: macOf(gateway) });
+      setAlias(node.route, readLink(node.route, conf.bridge), bridgeAlias(conf.name));
+    });
   }
   const bridge = present ?? readLink(node.route, conf.bridge);
   if (bridge.kind !== "bridge")

@@ -115,7 +115,12 @@ function toHostPort(family: NftFamily): readonly NftExpression[] {
   ];
 }
 
-export const masqueradeChain = (network: string): string => `masquerade-${network}`;
+const MASQUERADE = "masquerade-";
+
+export const masqueradeChain = (network: string): string => `${MASQUERADE}${network}`;
+
+/** Whether a chain is that of a network, of whatever name. */
+export const isMasqueradeChain = (chain: string): boolean => chain.startsWith(MASQUERADE);
 
 /**
  * The rules of one network. Connections that leave it get the node's address, with `ipMasq`; those over a host port that

@@ -31,8 +31,10 @@ const FAMILY_NUMBERS = { inet: NFPROTO_INET, ip: 2, ip6: 10 } as const;
 const FAMILY_NAMES: Readonly<Record<number, NftChain["family"]>> = { 1: "inet", 2: "ip", 10: "ip6" };
 const NFT_MSG = {
   newTable: 0,
+  deleteTable: 2,
   newChain: 3,
   getChain: 4,
+  deleteChain: 5,
   newRule: 6,
   getRule: 7,
   deleteRule: 8,
@@ -75,6 +77,10 @@ export function change(socket: NetlinkSocket, requests: readonly NetlinkRequest[
 export const newTable = (table: string): NetlinkRequest =>
   request("newTable", NLM_F_CREATE, [[1, text(table)]], `create the nftables table inet ${table}`);
 
+/** Deletes a table of the family inet with all that is in it. The kernel refuses an absent one with `ENOENT`. */
+export const deleteTable = (table: string): NetlinkRequest =>
+  request("deleteTable", 0, [[1, text(table)]], `delete the nftables table inet ${table}`);
+
 const HOOK = { prerouting: 0, forward: 2, output: 3, postrouting: 4 } as const;
 const NF_DROP = 0;
 const NF_ACCEPT = 1;
@@ -111,6 +117,15 @@ export const newChain = (table: string, chain: string, hook?: Hook): NetlinkRequ
           ]),
     ],
     `create the nftables chain ${chain} of the table inet ${table}`,
+  );
+
+/** Deletes a chain without rules. The kernel refuses one that others jump to with `EBUSY`, and an absent one with `ENOENT`. */
+export const deleteChain = (table: string, chain: string): NetlinkRequest =>
+  request(
+    "deleteChain",
+    0,
+    chainName(table, 1, chain, 3),
+    `delete the nftables chain ${chain} of the table inet ${table}`,
   );
 
 /** Whether a chain exists. Throws `NetlinkError` where the kernel has no nftables. */

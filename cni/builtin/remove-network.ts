@@ -1,0 +1,101 @@
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path/posix";
+import { deleteLink, listLinks } from "../../host/netlink/links.ts";
+import type { Netlink } from "../../host/netlink/netlink.ts";
+import { change, deleteChain, deleteTable, flushChain, hasChain, listChains } from "../../host/netlink/nftables.ts";
+import { toCniError } from "../to-cni-error.ts";
+import { aliasPrefix, bridgeAlias, keyOf, parseKey } from "./attachment-names.ts";
+import { createAttachmentStore } from "./attachment-store.ts";
+import { detach } from "./detach.ts";
+import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
+import { isMasqueradeChain, masqueradeChain, TABLE } from "./ruleset.ts";
+
+export interface BuiltinRemovalOptions {
+  readonly netlink: Netlink;
+  /** The record of all networks. */
+  readonly folder: string;
+  /** The path of the node's network namespace; undefined for that of this process. */
+  readonly nodeNamespace?: string | undefined;
+}
+
+/** The networks that this machine has a record of, by name. */
+function recordedNetworks({ folder }: Pick<BuiltinRemovalOptions, "folder">): readonly string[] {
+  try {
+    return readdirSync(folder).toSorted();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+/**
+ * Removes every network without pods as `removeNetwork` does, and resolves with their names. A network whose pods exist
+ * stays as it is. Rejects with `CniError`.
+ */
+export async function removeIdleNetworks(options: BuiltinRemovalOptions): Promise<readonly string[]> {
+  const idle = recordedNetworks(options).filter((network) => {
+    const store = createAttachmentStore(join(options.folder, network));
+    return store.list().length === 0 && store.reservedAddresses().size === 0;
+  });
+  for (const network of idle) await removeNetwork(options, network);
+  return idle;
+}
+
+/**
+ * Whether a network has a record or rules on this machine. Throws `NetlinkError` where the kernel has no nftables.
+ *
+ * @internal
+ */
+export function hasNetwork(options: BuiltinRemovalOptions, network: string): boolean {
+  if (recordedNetworks(options).includes(network)) return true;
+  const node = openNodeNetwork(options.netlink, options.nodeNamespace);
+  try {
+    return hasChain(node.netfilter, TABLE, masqueradeChain(network));
+  } finally {
+    node.close();
+  }
+}
+
+/**
+ * Removes all that a network has on the node: its attachments, the bridge if the network has made it, its rules, and its
+ * record; the last network takes the table of nftables along. Safe to repeat: the record goes last. Rejects with `CniError`.
+ *
+ * @internal
+ */
+export async function removeNetwork(
+  { netlink, folder, nodeNamespace }: BuiltinRemovalOptions,
+  network: string,
+): Promise<void> {
+  const node = openNodeNetwork(netlink, nodeNamespace);
+  try {
+    const path = join(folder, network);
+    const store = createAttachmentStore(path);
+    const keys = new Set([...store.list().map(keyOf), ...store.reserved().values()]);
+    for (const key of keys) await detach(node, network, store, parseKey(key));
+    removeLinks(node, network);
+    removeRules(node, network);
+    rmSync(path, { recursive: true, force: true });
+  } catch (error) {
+    throw toCniError(error);
+  } finally {
+    node.close();
+  }
+}
+
+/** The pods' links without a record, and the bridge. */
+function removeLinks(node: NodeNetwork, network: string): void {
+  const own = listLinks(node.route).filter(
+    ({ alias }) => alias === bridgeAlias(network) || alias.startsWith(aliasPrefix(network)),
+  );
+  for (const { name } of own) deleteLink(node.route, name);
+}
+
+function removeRules(node: NodeNetwork, network: string): void {
+  const chain = masqueradeChain(network);
+  const ofTable = listChains(node.netfilter).filter(({ family, table }) => family === "inet" && table === TABLE);
+  if (ofTable.length === 0) return;
+  const isLast = ofTable.every((each) => each.chain === chain || !isMasqueradeChain(each.chain));
+  const hasOwn = ofTable.some((each) => each.chain === chain);
+  const ownRemoval = hasOwn ? [flushChain(TABLE, chain), deleteChain(TABLE, chain)] : [];
+  change(node.netfilter, isLast ? [deleteTable(TABLE)] : ownRemoval);
+}

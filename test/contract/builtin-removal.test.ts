@@ -1,0 +1,90 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { hasNetwork, removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
+import { createBridge, listLinks } from "../../host/netlink/links.ts";
+import { listChains } from "../../host/netlink/nftables.ts";
+import { type Conf, createNode } from "./builtin-fixture.ts";
+
+const isRoot = process.getuid?.() === 0;
+if (!isRoot) console.warn("skipped: removal of the built-in network, since only root may make network namespaces");
+
+let node: ReturnType<typeof createNode>;
+beforeEach(() => {
+  if (isRoot) node = createNode();
+});
+afterEach(() => {
+  if (isRoot) node.close();
+});
+
+const other: Conf = { name: "other", bridge: "berth1", ranges: [[{ subnet: "10.89.0.0/24" }]] };
+const options = () => ({ netlink: node.netlink, folder: node.folder, nodeNamespace: node.namespace.path });
+/** What the node has of all networks: links but its own ones, chains, and records. */
+const remains = () => ({
+  links: listLinks(node.route)
+    .map(({ name }) => name)
+    .filter((name) => /^(berth|bifb|veth)/.test(name))
+    .map((name) => name.replace(/^(veth|bifb).*/, "$1")),
+  chains: listChains(node.netfilter)
+    .filter(({ table }) => table === "berth")
+    .map(({ chain }) => chain)
+    .filter((chain) => !/^(guard|host-ports|prerouting|output)$/.test(chain)),
+  tables: new Set(listChains(node.netfilter).map(({ table }) => table)).size,
+  records: readdirSync(node.folder).toSorted(),
+});
+const NO_NETWORK = { links: [], chains: [], tables: 0, records: [] };
+
+test.skipIf(!isRoot)("a network without pods is removed, with its bridge, its rules and its record", async () => {
+  const pod = await node.addPod("c1");
+  expect(await removeIdleNetworks(options())).toEqual([]);
+  expect(remains()).toEqual({ links: ["berth0", "veth"], chains: ["masquerade-pods"], tables: 1, records: ["pods"] });
+  await node.call("DEL", pod.id);
+  expect(await removeIdleNetworks(options())).toEqual(["pods"]);
+  expect(remains()).toEqual(NO_NETWORK);
+  expect(await removeIdleNetworks(options())).toEqual([]);
+  // The process that has made it makes it again.
+  await node.addPod("c2");
+  expect(remains().chains).toEqual(["masquerade-pods"]);
+});
+
+test.skipIf(!isRoot)("the networks of other pods keep theirs", async () => {
+  const pod = await node.addPod("c1");
+  await node.addPod("c2", other);
+  await node.call("DEL", pod.id);
+  expect(await removeIdleNetworks(options())).toEqual(["pods"]);
+  expect(remains()).toEqual({ links: ["berth1", "veth"], chains: ["masquerade-other"], tables: 1, records: ["other"] });
+});
+
+test.skipIf(!isRoot)("a network is removed together with its pods, and again without effect", async () => {
+  const runtimeConfig = {
+    portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
+    bandwidth: { egressRate: 1e9, egressBurst: 1e9 },
+  };
+  await node.addPod("c1", { runtimeConfig });
+  await node.addPod("c2", { ...other, runtimeConfig: { ...runtimeConfig, portMappings: [] } });
+  expect(hasNetwork(options(), "pods")).toBe(true);
+  await removeNetwork(options(), "pods");
+  expect(hasNetwork(options(), "pods")).toBe(false);
+  expect(node.leftovers()).toMatchObject({ hostPorts: 0, attachments: [], addresses: [] });
+  for (const name of ["other", "other", "never-there"]) await removeNetwork(options(), name);
+  expect(remains()).toEqual(NO_NETWORK);
+});
+
+test.skipIf(!isRoot)("a bridge that the network has not made stays", async () => {
+  createBridge(node.route, { name: "berth0", mtu: 1420, mac: Uint8Array.of(2, 0, 0, 0, 0, 1) });
+  await node.addPod("c1");
+  await removeNetwork(options(), "pods");
+  expect(remains()).toEqual({ ...NO_NETWORK, links: ["berth0"] });
+});
+
+test.skipIf(!isRoot)("rules that have outlived their record are found, and removed", async () => {
+  const pod = await node.addPod("c1");
+  await node.call("DEL", pod.id);
+  mkdirSync(join(node.folder, "unused"));
+  await removeNetwork(options(), "unused");
+  expect(hasNetwork(options(), "unused")).toBe(false);
+  const elsewhere = { ...options(), folder: join(node.folder, "absent") };
+  expect(hasNetwork(elsewhere, "pods")).toBe(true);
+  await removeNetwork(elsewhere, "pods");
+  expect(remains()).toEqual({ ...NO_NETWORK, records: ["pods"] });
+});

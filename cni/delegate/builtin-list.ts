@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path/posix";
 import type { Files } from "../../host/fs/files.ts";
-import { BUILTIN_TYPE } from "../builtin/network-conf.ts";
+import { BUILTIN_TYPE, DEFAULT_BRIDGE } from "../builtin/network-conf.ts";
 import type { DelegateConf } from "./delegate-conf.ts";
 
 /** The addresses of pods on a node that has no pod CIDR, since it belongs to no cluster. */
@@ -28,8 +28,11 @@ export async function chainFolderOf(
 }
 
 /** The list of the built-in network alone, as JSON. A pod gets one address of each CIDR. */
-export function formatBuiltinList(podCIDRs: readonly string[]): string {
+export function formatBuiltinList(
+  podCIDRs: readonly string[],
+  { name, bridge }: { readonly name: string; readonly bridge: string } = { name: "berth", bridge: DEFAULT_BRIDGE },
+): string {
   const ranges = podCIDRs.map((subnet) => [{ subnet }]);
-  const plugin = { type: BUILTIN_TYPE, ranges, capabilities: CAPABILITIES };
-  return `${JSON.stringify({ cniVersion: "1.1.0", name: "berth", plugins: [plugin] }, undefined, 2)}\n`;
+  const plugin = { type: BUILTIN_TYPE, bridge, ranges, capabilities: CAPABILITIES };
+  return `${JSON.stringify({ cniVersion: "1.1.0", name, plugins: [plugin] }, undefined, 2)}\n`;
 }

@@ -73,9 +73,9 @@ async function startAll(stateDir: string, isFresh: boolean, running: StartedPart
   );
   const containerd = await step(
     "containerd",
-    () => startContainerd({ stateDir }),
+    () => startContainerd({ stateDir, network: "builtin" }),
     ({ version, pid, subnet }) =>
-      `release ${version} runs privately as process ${pid}; pods get addresses of ${subnet}`,
+      `release ${version} runs privately as process ${pid}; pods get addresses of ${subnet} in the built-in network`,
   );
   running.containerd = containerd;
   await step(
@@ -86,7 +86,7 @@ async function startAll(stateDir: string, isFresh: boolean, running: StartedPart
   const folder = await step("manifests", () => prepareFiles(stateDir, isFresh), describeFolder);
   const agent = await step(
     "agent",
-    () => startAgent({ binary: builtBinary, stateDir, endpoint: containerd.endpoint }),
+    () => startAgent({ binary: builtBinary, stateDir, endpoint: containerd.endpoint, flags: networkFlags(stateDir) }),
     ({ pid, logFile }) => `process ${pid}; its log is ${displayPath(logFile)}`,
   );
   running.agent = agent;
@@ -94,6 +94,13 @@ async function startAll(stateDir: string, isFresh: boolean, running: StartedPart
   if (folder.unchanged.has("web.yaml")) await request(up);
   return up;
 }
+
+/** The agent executes the network of its pods. */
+const networkFlags = (stateDir: string) => [
+  "--network-owner=agent",
+  "--network-delegate-dir",
+  bedPaths(stateDir).cniDelegateDir,
+];
 
 /** Removes the agent's files of an earlier run, whose runtime is gone. Keeps the manifests: they belong to the user. */
 async function prepareFiles(stateDir: string, isFresh: boolean): Promise<ManifestFolder> {

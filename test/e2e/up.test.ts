@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -58,6 +58,20 @@ async function runPrinted(text: string, title: string, input = ""): Promise<stri
   return stdout;
 }
 
+/** Each pod that runs has a link of the built-in network, and there is no plugin that could have made it. */
+async function expectBuiltinNetwork(text: string) {
+  const plugins = await readdir(join(stateDir, "cni", "bin"));
+  expect(plugins.toSorted()).toEqual(["berth-cni", "loopback"]);
+  const subnet = /pods get addresses of (10\.\d+\.\d+)\.0\/24 in the built-in network/.exec(text)?.[1] ?? "";
+  expect(text).toMatch(new RegExp(`web-berth +1/1 +Running +0 +${subnet.replaceAll(".", "\\.")}\\.\\d`));
+  const { stdout: route } = await execa("ip", ["route", "get", `${subnet}.2`]);
+  const bridge = / dev (\S+)/.exec(route)?.[1] ?? "";
+  const { stdout } = await execa("ip", ["-json", "link", "show", "master", bridge]);
+  const ports = JSON.parse(stdout) as readonly { readonly ifalias?: string }[];
+  expect(ports.length).toBeGreaterThan(0);
+  for (const { ifalias } of ports) expect(ifalias).toStartWith(`berth ${bridge} `);
+}
+
 const manifest = (name: string) => join(stateDir, "manifests", name);
 
 test("npm run up starts the examples, shows a change, and leaves nothing after Ctrl-C", async () => {
@@ -68,6 +82,7 @@ test("npm run up starts the examples, shows a change, and leaves nothing after C
   expect(text()).toMatch(/crash-berth +0\/1 +CrashLoopBackOff/);
   expect(text()).toMatch(/once-berth +0\/1 +Succeeded/);
   expect(text()).toMatch(/GET http:\/\/10\.\d+\.\d+\.\d+:8080\/ → 200 "Hello from a pod that Berth runs\."/);
+  await expectBuiltinNetwork(text());
   expect(await runPrinted(text(), "show pods")).toContain("web-berth");
   expect(await runPrinted(text(), "explain")).toMatch(/^why {3}container main: .*it exited with code 3/m);
   expect(await runPrinted(text(), "read logs")).toMatch(/counts to three: 1 2 3$/);
@@ -87,7 +102,7 @@ test("npm run up starts the examples, shows a change, and leaves nothing after C
   ctrlC();
   await expectExit(0);
   expect(text()).not.toMatch(/^berth: /m);
-  expect(text()).toContain("checked again: nothing is left");
+  expect(text()).toMatch(/removed .*1 built-in network.*; checked again: nothing is left/s);
   expect(await findLeakedResources(before)).toEqual([]);
 }, 120_000);
 

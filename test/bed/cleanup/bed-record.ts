@@ -32,6 +32,8 @@ export function bedPaths(stateDir: string) {
     log: join(stateDir, "containerd.log"),
     cni: join(stateDir, "cni"),
     cniConfDir: join(stateDir, "cni", "net.d"),
+    cniDelegateDir: join(stateDir, "cni", "delegate.d"),
+    cniBinDir: join(stateDir, "cni", "bin"),
     cniLeases: join(stateDir, "cni", "leases"),
     registryHosts: join(stateDir, "registry-hosts"),
     registryConfig: join(stateDir, "registry.yml"),

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { countBedResources, describeBedResources } from "./bed-resources.ts";
 
-const cleanBed = { processes: [], mounts: [], links: [], rules: [], cgroups: [], files: [] };
+const cleanBed = { processes: [], mounts: [], links: [], rules: [], networks: [], cgroups: [], files: [] };
 const id = "0123456789abcdef".repeat(4);
 
 test("a clean bed is described by no line", () => {

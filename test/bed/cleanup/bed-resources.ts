@@ -2,7 +2,9 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
+import { hasNetwork } from "../../../cni/builtin/remove-network.ts";
 import { DELEGATE_NETWORK } from "../../../cni/delegate-network.ts";
+import { createNetlink } from "../../../host/netlink/netlink.ts";
 import { ifAbsent } from "../if-absent.ts";
 import { type BedRecord, bedPaths } from "./bed-record.ts";
 import { listProcesses, ownProcessGroup, type RunningProcess, withDescendants } from "./processes.ts";
@@ -13,12 +15,17 @@ export interface BedResources {
   readonly mounts: readonly string[];
   readonly links: readonly string[];
   readonly rules: readonly string[];
+  /** Built-in networks: rules of nftables, a record in /run, and links of the pods beside those on the bridge. */
+  readonly networks: readonly string[];
   readonly cgroups: readonly string[];
   readonly files: readonly string[];
 }
 
 /** The fixed folder where libcni caches the results of ADD. */
 const cniResultsDir = "/var/lib/cni/results";
+
+/** The built-in networks of this machine, with the fixed folder of their records. */
+export const builtinNetworks = () => ({ netlink: createNetlink(), folder: "/run/berth/network" });
 
 /** The fixed folder where the reference kubelet listens for device plugins. */
 export const devicePluginsDir = "/var/lib/kubelet/device-plugins";
@@ -30,18 +37,19 @@ export const devicePluginsDir = "/var/lib/kubelet/device-plugins";
  */
 export async function findBedResources(bed: BedRecord, ids: Iterable<string> = []): Promise<BedResources> {
   const containers = [...new Set([...ids, ...(await findContainers(bed))])];
-  const [processes, mounts, links, rules, cgroups, ...files] = await Promise.all([
+  const [processes, mounts, links, rules, networks, cgroups, ...files] = await Promise.all([
     findProcesses(bed),
     findMounts(bed),
     findLinks(bed),
     findRules(bed),
+    hasNetwork(builtinNetworks(), bed.network) ? [bed.network] : [],
     findCgroups(bed, containers),
     findShimSockets(bed, containers),
     findCniResults(bed, containers),
     findLogLinks(bed),
     findDevicePluginSocket(bed),
   ]);
-  return { processes, mounts, links, rules, cgroups, files: files.flat() };
+  return { processes, mounts, links, rules, networks, cgroups, files: files.flat() };
 }
 
 /** The ids of the bed's sandboxes and containers, collected from folders, mounts, shims and containerd's log. */
@@ -72,6 +80,7 @@ const kindNames: Readonly<Record<keyof BedResources, readonly [one: string, many
   mounts: ["mount", "mounts"],
   links: ["interface", "interfaces"],
   rules: ["rule", "rules"],
+  networks: ["built-in network", "built-in networks"],
   cgroups: ["cgroup", "cgroups"],
   files: ["file", "files"],
 };

@@ -1,10 +1,12 @@
 import { rm, rmdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
+import { removeNetwork } from "../../../cni/builtin/remove-network.ts";
 import { pollUntil } from "../poll-until.ts";
 import { type BedRecord, bedPaths, deleteRecord, recordedAt } from "./bed-record.ts";
 import {
   type BedResources,
+  builtinNetworks,
   describeBedResources,
   devicePluginsDir,
   findBedResources,
@@ -71,6 +73,7 @@ async function removeOnce(bed: BedRecord, left: BedResources): Promise<void> {
   for (const pid of left.processes) kill(pid);
   if (left.processes.length > 0) return;
   if (left.mounts.length > 0) await execa("umount", [...left.mounts], { ...ownProcessGroup, reject: false });
+  for (const network of left.networks) await removeNetwork(builtinNetworks(), network);
   for (const link of left.links) await execa("ip", ["link", "delete", link], { ...ownProcessGroup, reject: false });
   if (left.rules.length > 0) await removeRules(bed.network);
   for (const path of left.cgroups) {

@@ -1,23 +1,26 @@
 import { readdir, readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { execa } from "execa";
+import { isMasqueradeChain, masqueradeChain, TABLE } from "../../../cni/builtin/ruleset.ts";
+import { NETLINK_NETFILTER } from "../../../host/netlink/netlink.ts";
+import { listChains } from "../../../host/netlink/nftables.ts";
 import { ifAbsent } from "../if-absent.ts";
 import { pollUntil } from "../poll-until.ts";
 import { type BedRecord, listRecords } from "./bed-record.ts";
-import { findBedResources, findContainers } from "./bed-resources.ts";
+import { builtinNetworks, findBedResources, findContainers } from "./bed-resources.ts";
 import { listProcesses } from "./processes.ts";
 
 /**
- * Lists, as lines, all resources on this machine that pods leave without a clean-up: mounts, links, iptables rules,
- * network namespaces, containerd's processes and shim sockets, cgroups of containers, cached CNI results. Resources of
+ * Lists, as lines, all resources on this machine that pods leave without a clean-up: mounts, links, rules of
+ * iptables and of the built-in network, network namespaces, containerd's processes and shim sockets, cgroups of containers, cached CNI results. Resources of
  * a recorded bed are not listed, since another test may be using it; resources that outlive their record are leaks. So
- * are portmap's rules that name no network: the first pod with a host port makes them for the pods of all beds.
+ * are rules that name no network, those of portmap and of the built-in network: the first pod makes them for the pods of all beds.
  */
 export async function listMachineResources(): Promise<readonly string[]> {
   const all = await listAll();
   const beds = await listRecords();
   const owned = await Promise.all(beds.map(createOwnershipTest));
-  const isShared = (line: string) => beds.length > 0 && isCommonPortmapRule(line);
+  const isShared = (line: string) => beds.length > 0 && (isCommonPortmapRule(line) || isCommonChain(line));
   return all.filter((line) => !isShared(line) && !owned.some((isOwned) => isOwned(line)));
 }
 
@@ -41,11 +44,12 @@ export async function findLeakedResources(before: readonly string[]): Promise<re
 
 async function listAll(): Promise<readonly string[]> {
   const list = (folder: string) => readdir(folder).catch(ifAbsent<readonly string[]>([]));
-  const [mountinfo, links, rules, processes, ...folders] = await Promise.all([
+  const [mountinfo, links, rules, processes, networks, ...folders] = await Promise.all([
     readFile("/proc/self/mountinfo", "utf8"),
     execa("ip", ["-json", "link", "show"]),
     execa("iptables-save"),
     listProcesses(),
+    list(builtinNetworks().folder),
     list("/run/netns"),
     list("/run/containerd/s"),
     list("/var/lib/cni/results"),
@@ -59,6 +63,8 @@ async function listAll(): Promise<readonly string[]> {
     ...mountinfo.split("\n").map((line) => `mount ${line.split(" ")[4]}`),
     ...ifnames.map((name) => `link ${name}`),
     ...rules.stdout.split("\n").filter((line) => line.startsWith("-A")),
+    ...builtinChains().map((chain) => `chain ${chain}`),
+    ...networks.filter((name) => /^berth-[0-9a-f]{8}$/.test(name)).map((name) => `network ${name}`),
     ...programs.map(({ pid, argv }) => `process ${pid} ${argv.join(" ")}`),
     ...folders.flat().map((name) => `file ${name}`),
   ];
@@ -67,8 +73,9 @@ async function listAll(): Promise<readonly string[]> {
 /** Returns a function that decides whether a line belongs to the bed. */
 async function createOwnershipTest(bed: BedRecord): Promise<(line: string) => boolean> {
   const ids = await findContainers(bed);
-  const { processes, links, rules, files } = await findBedResources(bed, ids);
-  const lines = new Set([...links.map((name) => `link ${name}`), ...rules]);
+  const { processes, links, rules, networks, files } = await findBedResources(bed, ids);
+  const ofNetworks = networks.flatMap((name) => [`network ${name}`, `chain ${masqueradeChain(name)}`]);
+  const lines = new Set([...links.map((name) => `link ${name}`), ...rules, ...ofNetworks]);
   const ownNames = [...ids, ...files.map((file) => basename(file))];
   return (line) =>
     lines.has(line) ||
@@ -85,6 +92,20 @@ async function createOwnershipTest(bed: BedRecord): Promise<(line: string) => bo
  */
 export const isCommonPortmapRule = (line: string) =>
   /^-A (?!CNI-).* -j CNI-HOSTPORT-[A-Z]+$|^-A CNI-HOSTPORT-(MASQ|SETMARK) /.test(line);
+
+/** The chains of the built-in network's table. */
+function builtinChains(): readonly string[] {
+  const socket = builtinNetworks().netlink.openSocket(NETLINK_NETFILTER);
+  try {
+    const all = listChains(socket);
+    return all.filter(({ family, table }) => family === "inet" && table === TABLE).map(({ chain }) => chain);
+  } finally {
+    socket.close();
+  }
+}
+
+/** Whether a chain belongs to all built-in networks. */
+const isCommonChain = (line: string) => /^chain /.test(line) && !isMasqueradeChain(line.replace("chain ", ""));
 
 /** Whether a process belongs to a pod or a bed, by its program. A test runner may name a test file in its title. */
 const isOfPodOrBed = (program: string) =>

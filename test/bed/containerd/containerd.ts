@@ -12,6 +12,7 @@ import { ownProcessGroup } from "../cleanup/processes.ts";
 import { pauseImage } from "../images/images.ts";
 import { type PackageSet, unpackPackages } from "../packages.ts";
 import { pollUntil } from "../poll-until.ts";
+import { installBuiltinNetwork } from "./builtin-network.ts";
 import { type ContainerdPlan, cniConflist, configFormat2, configFormat3 } from "./containerd-config.ts";
 
 export const containerdVersions = ["1.6", "1.7", "2.0", "2.1"] as const;
@@ -28,6 +29,8 @@ export interface ContainerdOptions {
   readonly cniBinDir?: string;
   /** The folder for everything that this containerd writes. Created if absent; used by one containerd at a time. */
   readonly stateDir: string;
+  /** The network of its pods: the chain of bridge and portmap, which it executes itself, or the built-in one, which an agent executes. */
+  readonly network?: "chain" | "builtin";
   readonly print?: (line: string) => void;
 }
 
@@ -62,7 +65,7 @@ export interface Containerd {
  * the folder has left. Throws if a living process uses the folder, or if containerd does not answer.
  */
 export async function startContainerd(options: ContainerdOptions): Promise<Containerd> {
-  const { version = "1.6", runc, traceCollector, cniBinDir, stateDir, print } = options;
+  const { version = "1.6", runc, traceCollector, cniBinDir, stateDir, network = "chain", print } = options;
   const found = await findPrograms(version, print);
   const programs = {
     ...found,
@@ -74,9 +77,13 @@ export async function startContainerd(options: ContainerdOptions): Promise<Conta
   if (abandoned !== undefined) await cleanUp(abandoned);
   const record = await claimStateDir(stateDir);
   const paths = bedPaths(record.stateDir);
-  await writeConfiguration(record, version, programs);
-  await createPortmapChains();
-  let child = await launch(paths, programs).catch(async (error: unknown) => {
+  const prepare = async () => {
+    await (network === "builtin"
+      ? writeBuiltinConfiguration(record, version, programs)
+      : writeChainConfiguration(record, version, programs));
+    return await launch(paths, programs);
+  };
+  let child = await prepare().catch(async (error: unknown) => {
     await cleanUp(record);
     throw error;
   });
@@ -150,19 +157,38 @@ async function findPrograms(version: ContainerdVersion, print?: (line: string) =
   };
 }
 
-async function writeConfiguration(bed: BedRecord, version: ContainerdVersion, programs: Programs): Promise<void> {
+/** Pods get the network of `bridge`, `host-local` and `portmap`. */
+async function writeChainConfiguration(bed: BedRecord, version: ContainerdVersion, programs: Programs): Promise<void> {
+  const { cniConfDir, cniLeases: leases } = bedPaths(bed.stateDir);
+  const { network: name, bridge, subnet } = bed;
+  await writeConfiguration(bed, version, programs, { cniConfDir, cniBinDir: programs.cniBinDir });
+  await writeFile(join(cniConfDir, "10-berth.conflist"), cniConflist({ name, bridge, subnet, leases }));
+  await createPortmapChains();
+}
+
+/** Pods get the built-in network. */
+async function writeBuiltinConfiguration(
+  bed: BedRecord,
+  version: ContainerdVersion,
+  programs: Programs,
+): Promise<void> {
+  const { cniDelegateDir: cniConfDir, cniBinDir } = bedPaths(bed.stateDir);
+  await writeConfiguration(bed, version, programs, { cniConfDir, cniBinDir });
+  await installBuiltinNetwork(bed, programs.cniBinDir);
+}
+
+async function writeConfiguration(
+  bed: BedRecord,
+  version: ContainerdVersion,
+  { runc, traceCollector }: Programs,
+  cniFolders: Pick<ContainerdPlan, "cniConfDir" | "cniBinDir">,
+): Promise<void> {
   const paths = bedPaths(bed.stateDir);
   const folders = [paths.home, paths.cniConfDir, paths.cniLeases, paths.registryHosts];
   for (const folder of folders) await mkdir(folder, { recursive: true });
-  const { runc, cniBinDir, traceCollector } = programs;
-  const plan: ContainerdPlan = { ...paths, runc, cniBinDir, pauseImage, isTraced: traceCollector !== undefined };
-  const { network: name, bridge, subnet } = bed;
+  const plan: ContainerdPlan = { ...paths, ...cniFolders, runc, pauseImage, isTraced: traceCollector !== undefined };
   const config = version === "1.6" || version === "1.7" ? configFormat2(plan) : configFormat3(plan, version);
   await writeFile(paths.config, config);
-  await writeFile(
-    join(paths.cniConfDir, "10-berth.conflist"),
-    cniConflist({ name, bridge, subnet, leases: paths.cniLeases }),
-  );
 }
 
 /**

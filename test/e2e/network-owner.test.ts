@@ -13,6 +13,7 @@ import { freePort } from "./free-port.ts";
 import { podOf } from "./manifest.ts";
 import { type NetworkNode, type PodNetworkRemains, prepareNetworks } from "./network-node.ts";
 import { containerId, linesContaining, startNodeWithoutAgent, type TestNode } from "./node.ts";
+import { secondsToReceive, secondsToSend } from "./stream-seconds.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(60_000);
@@ -41,6 +42,15 @@ async function removePods(...names: readonly string[]) {
 async function containersOf(...names: readonly string[]) {
   const pods = await node.waitUntilRunning(...names);
   return pods.map((pod) => [containerId(pod), pod.restarts] as const);
+}
+
+/** Starts a pod that streams to clients of its port 9000 and from those of 9001. Resolves with its address. */
+async function startStreams(name: string, annotations: Readonly<Record<string, string>>): Promise<string> {
+  const stream = "nc -ll -p 9000 -e cat /dev/zero & nc -ll -p 9001 -e sh -c 'cat >/dev/null'";
+  const pod = podOf(name, { command: ["catatonit", "--", "sh", "-c", stream] }, { terminationGracePeriodSeconds: 0 });
+  await node.putManifest({ ...pod, metadata: { ...pod.metadata, annotations } });
+  const [running] = await node.waitUntilRunning(name);
+  return running?.ip ?? "";
 }
 
 /** How many links of pods have a limit of their bandwidth. */
@@ -76,6 +86,18 @@ async function startWeb(name: string) {
   const [web] = await node.waitUntilRunning(name);
   const gateway = node.containerd.subnet.replace("0/24", "1");
   for (const address of [`${web?.ip}:8080`, `${gateway}:${hostPort}`]) await expectPage(`http://${address}/`);
+}
+
+/**
+ * Both directions of a pod with limits, as multiples of the time that a pod without limits takes. The runtime asks for a burst of
+ * 2^32 - 1 bits: only what follows is limited.
+ */
+async function expectBandwidth() {
+  const limits = { "kubernetes.io/ingress-bandwidth": "80M", "kubernetes.io/egress-bandwidth": "80M" };
+  const [unlimited, limited] = [await startStreams("fast", {}), await startStreams("slow", limits)];
+  for (const secondsOf of [secondsToReceive, secondsToSend])
+    expect((await secondsOf(limited)) / (await secondsOf(unlimited))).toBeGreaterThan(4);
+  await removePods("fast", "slow");
 }
 
 inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => {
@@ -218,6 +240,7 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
       const { reserved } = await networks.remains();
       expect(reserved.length).toBe(builtin.length + 1);
       expect(await limitedLinks()).toBe(1);
+      await expectBandwidth();
       const refused = await networks.berthCni("uninstall");
       expect(refused.exitCode).toBe(1);
       for (const name of [...builtin, "web"]) expect(refused.output).toContain(`default/${name}-berth`);

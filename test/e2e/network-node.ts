@@ -15,7 +15,8 @@ import { ifAbsent } from "../bed/if-absent.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import type { TestNode } from "./node.ts";
 
-const cniCache = "/var/lib/cni/results";
+/** libcni's cache, in which the agent finds the attachments that the runtime has made itself. */
+const runtimeCache = "/var/lib/cni";
 const builtinRecords = "/run/berth/network";
 
 /** What the kernel, the plugins and the caches have of the pods of a node; all are empty after they are gone. */
@@ -31,8 +32,11 @@ export interface PodNetworkRemains {
 /** A node whose container runtime has folders of its own for plugins and networks. The plugin `held-bridge` is bridge, `held-last` changes nothing; both wait in ADD while they are held. */
 export type NetworkNode = Awaited<ReturnType<typeof prepareNetworks>>;
 
-/** Gives the runtime of a node plugins of its own, and the network of the chain. The runtime is restarted by the first `useConfDir`. */
-export async function prepareNetworks(node: TestNode) {
+/**
+ * Gives the runtime of a node plugins of its own, and the network of the chain. The runtime is restarted by the first `useConfDir`.
+ * `cacheDir` has the attachments that the agent makes.
+ */
+export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
   const { containerd, folder, paths } = node;
   const { bridge, subnet, record } = containerd;
   const network = { name: record.network, bridge, subnet, leases: paths.cniLeases };
@@ -52,7 +56,8 @@ export async function prepareNetworks(node: TestNode) {
   const putList = (list: string) => writeFile(join(paths.cniConfDir, "10-berth.conflist"), list);
   const berthCni = async (...args: readonly string[]) => {
     const argv = ["cni", ...args, "--conf-dir", delegateDir, "--bin-dir", binDir, "--chain-dir", paths.cniConfDir];
-    const { exitCode, all } = await execa(builtBinary, [...argv, "--root-dir", paths.agentRoot], {
+    const own = ["--cache-dir", cacheDir, "--root-dir", paths.agentRoot];
+    const { exitCode, all } = await execa(builtBinary, [...argv, ...own], {
       reject: false,
       all: true,
     });
@@ -130,7 +135,7 @@ export async function prepareNetworks(node: TestNode) {
         links: await linksOn(bridge),
         leases: await addressesIn(join(paths.cniLeases, network.name)),
         reserved: await addressesIn(join(builtinRecords, builtinName, "addresses")),
-        cached: await cachedOf(node),
+        cached: await cachedOf(node, cacheDir),
         rules: rules.split("\n").filter((line) => line.startsWith("-A ") && line.includes(network.name)),
       };
     },
@@ -156,17 +161,23 @@ async function linksOn(bridge: string): Promise<readonly string[]> {
   return links.filter(({ master }) => master === bridge).map(({ ifname }) => ifname);
 }
 
-/** The files of the cache for this node: those of its networks, and those of the delegate, whose list has a folder of this node. */
-async function cachedOf({ containerd, folder }: TestNode): Promise<readonly string[]> {
-  const names = await readdir(cniCache).catch(ifAbsent([]));
-  const ofDelegate = names.filter((name) => name.startsWith("berth-delegate-"));
-  const texts = await Promise.all(ofDelegate.map((name) => readFile(join(cniCache, name), "utf8").catch(ifAbsent(""))));
+/** The files of both caches for this node: those of its networks, and those of the delegate, whose list has a folder of this node. */
+async function cachedOf({ containerd, folder }: TestNode, cacheDir: string): Promise<readonly string[]> {
+  const folders = [...new Set([runtimeCache, cacheDir])].map((dir) => join(dir, "results"));
+  const listed = await Promise.all(
+    folders.map(async (dir) =>
+      (await readdir(dir).catch(ifAbsent([]))).map((name) => ({ name, path: join(dir, name) })),
+    ),
+  );
+  const files = listed.flat();
+  const ofDelegate = files.filter(({ name }) => name.startsWith("berth-delegate-"));
+  const texts = await Promise.all(ofDelegate.map(({ path }) => readFile(path, "utf8").catch(ifAbsent(""))));
   const isOwn = (text: string) => {
     const config = /"config":"([^"]*)"/.exec(text)?.[1] ?? "";
     return Buffer.from(config, "base64").toString().includes(folder);
   };
   return [
-    ...names.filter((name) => name.startsWith(`${containerd.record.network}-`)),
+    ...files.filter(({ name }) => name.startsWith(`${containerd.record.network}-`)),
     ...ofDelegate.filter((_, at) => isOwn(texts[at] ?? "")),
-  ];
+  ].map(({ name }) => name);
 }

@@ -61,7 +61,8 @@ async function runPrinted(text: string, title: string, input = ""): Promise<stri
 /** Each pod that runs has a link of the built-in network, and there is no plugin that could have made it. */
 async function expectBuiltinNetwork(text: string) {
   const plugins = await readdir(join(stateDir, "cni", "bin"));
-  expect(plugins.toSorted()).toEqual(["berth-cni", "loopback"]);
+  // The second one is Berth, which the small form of the delegate executes when the agent is away.
+  expect(plugins.toSorted().filter((name) => name !== "berth-cni.program")).toEqual(["berth-cni", "loopback"]);
   const subnet = /pods get addresses of (10\.\d+\.\d+)\.0\/24 in the built-in network/.exec(text)?.[1] ?? "";
   expect(text).toMatch(new RegExp(`web-berth +1/1 +Running +0 +${subnet.replaceAll(".", "\\.")}\\.\\d`));
   const { stdout: route } = await execa("ip", ["route", "get", `${subnet}.2`]);

@@ -34,6 +34,7 @@ export function bedPaths(stateDir: string) {
     cniConfDir: join(stateDir, "cni", "net.d"),
     cniDelegateDir: join(stateDir, "cni", "delegate.d"),
     cniBinDir: join(stateDir, "cni", "bin"),
+    cniCache: join(stateDir, "cni", "cache"),
     cniLeases: join(stateDir, "cni", "leases"),
     registryHosts: join(stateDir, "registry-hosts"),
     registryConfig: join(stateDir, "registry.yml"),

@@ -12,11 +12,13 @@ import { ownProcessGroup } from "../cleanup/processes.ts";
  * `plugins` is the folder with loopback. Rejects if `berth cni install` fails.
  */
 export async function installBuiltinNetwork(bed: BedRecord, plugins: string): Promise<void> {
-  const { cniBinDir, cniConfDir, cniDelegateDir, agentRoot } = bedPaths(bed.stateDir);
+  const { cniBinDir, cniCache, cniConfDir, cniDelegateDir, agentRoot } = bedPaths(bed.stateDir);
   const { network: name, bridge, subnet } = bed;
   await mkdir(cniBinDir, { recursive: true });
   await symlink(join(plugins, "loopback"), join(cniBinDir, "loopback"));
   await writeFile(join(cniConfDir, "10-berth.conflist"), formatBuiltinList([subnet], { name, bridge }));
   const folders = ["--conf-dir", cniDelegateDir, "--chain-dir", cniConfDir, "--bin-dir", cniBinDir];
-  await execa(builtBinary, ["cni", "install", ...folders, "--root-dir", agentRoot], ownProcessGroup);
+  // In the machine's cache, the pods of this bed would keep another one from removing its network.
+  const own = ["--cache-dir", cniCache, "--root-dir", agentRoot];
+  await execa(builtBinary, ["cni", "install", ...folders, ...own], ownProcessGroup);
 }

@@ -52,8 +52,8 @@ async function createDelegatingNode(
   side: "delegate" | "builtin",
 ): Promise<ComparedNode> {
   const stateDir = join(options.folder, nodeNameFor(side, options.version));
-  const { cni, cniConfDir, agentRoot } = bedPaths(stateDir);
-  const [cniBinDir, chainDir] = [join(cni, "bin"), join(cni, "chain.d")];
+  const { cni, cniBinDir, cniCache, cniConfDir, agentRoot } = bedPaths(stateDir);
+  const chainDir = join(cni, "chain.d");
   for (const folder of [cniBinDir, chainDir]) await mkdir(folder, { recursive: true });
   const packaged = join((await unpackPackages("bookworm")).root, "usr/lib/cni");
   for (const name of await readdir(packaged)) await symlink(join(packaged, name), join(cniBinDir, name));
@@ -63,8 +63,8 @@ async function createDelegatingNode(
   await rename(list!, moved!);
   if (side === "builtin") await writeFile(moved!, builtinList(node));
   // containerd watches its folder of networks.
-  const dirs = ["--conf-dir", cniConfDir, "--bin-dir", cniBinDir, "--chain-dir", chainDir, "--root-dir", agentRoot];
-  await execa(binary, ["cni", "install", ...dirs]);
+  const dirs = ["--conf-dir", cniConfDir, "--bin-dir", cniBinDir, "--chain-dir", chainDir, "--cache-dir", cniCache];
+  await execa(binary, ["cni", "install", ...dirs, "--root-dir", agentRoot]);
   return node;
 }
 

@@ -1,7 +1,7 @@
 // Pods with more than one network, as the agent executes them on containerd: definitions of a real API server, a plugin of
 // CNI's project and the built-in network, and their end while the agent is away.
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readdir, rm } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
@@ -74,7 +74,9 @@ async function outputOf({ metadata: { namespace, name, uid } }: Pod): Promise<st
 async function secondaryRemains() {
   const namesIn = async (path: string) =>
     (await readdir(path).catch(ifAbsent([]))).filter((name) => /^10\.22[34]\./.test(name));
-  const cached = (await readdir("/var/lib/cni/results")).filter((name) => /^(lan|store)-/.test(name));
+  const cached = (await readdir(join(cluster.node.paths.cniCache, "results"))).filter((name) =>
+    /^(lan|store)-/.test(name),
+  );
   const { stdout } = await execa("ip", ["-json", "link", "show"]);
   const links = (JSON.parse(stdout) as readonly { readonly master?: string }[]).filter(
     ({ master }) => master === "lan0" || master === "store0",
@@ -96,7 +98,7 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
     await execa("ip", ["link", "set", "lo", "up"]);
     cluster = await startClusterNode();
     await cluster.node.agent.stop();
-    networks = await prepareNetworks(cluster.node);
+    networks = await prepareNetworks(cluster.node, cluster.node.paths.cniCache);
     await networks.useChain();
     expect(await networks.berthCni("install")).toMatchObject({ exitCode: 0 });
     await networks.useConfDir(networks.delegateDir);
@@ -117,10 +119,9 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
     ]);
   }, 180_000);
   afterAll(async () => {
-    await rm(builtinRecords, { recursive: true, force: true });
-    for (const bridge of ["lan0", "store0"]) await execa("ip", ["link", "del", bridge], { reject: false });
+    expect(await networks.berthCni("uninstall")).toMatchObject({ exitCode: 0 });
+    await execa("ip", ["link", "del", "lan0"]);
     await cluster.tearDown();
-    await networks.removeRecords();
   });
 
   afterEach(async () => {

@@ -36,6 +36,6 @@ function inNamespace(flags: readonly string[], file: string, name: string, regis
       // The report of the suite does not show what that process has skipped.
       if (requiresAll(process.env)) expect(output.join("")).not.toMatch(/^ *[1-9]\d* skip$/m);
     },
-    300_000,
+    600_000,
   );
 }

@@ -16,11 +16,12 @@ import { containerId, linesContaining, startNodeWithoutAgent, type TestNode } fr
 import { secondsToReceive, secondsToSend } from "./stream-seconds.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(180_000);
 
 const nothing: PodNetworkRemains = { links: [], leases: [], reserved: [], cached: [], rules: [] };
-/** Names of pods: `old-1` to `old-5`. */
-const namesOf = (prefix: string, count = 5) => Array.from({ length: count }, (_, index) => `${prefix}-${index + 1}`);
+/** Names of pods: `old-1`, `old-2`, …. */
+const namesOf = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${prefix}-${index + 1}`);
 
 let node: TestNode;
 let networks: NetworkNode;
@@ -102,6 +103,9 @@ async function expectBandwidth() {
 
 inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => {
   describe.each(versionsUnderTest)("containerd %s", (version) => {
+    // The newest release has more pods, and the limits of the bandwidth, which are the agent's and the kernel's alone.
+    const isNewest = version === versionsUnderTest.at(-1);
+    const count = isNewest ? 20 : 5;
     beforeAll(async () => {
       await execa("ip", ["link", "set", "lo", "up"]);
       node = await startNodeWithoutAgent({ version });
@@ -116,7 +120,7 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
     });
 
     test("is installed beside running pods: none restarts, and those from before and after it end cleanly", async () => {
-      const old = namesOf("old");
+      const old = namesOf("old", count);
       await startPods(...old);
       const before = await containersOf(...old);
       await node.agent.stop();
@@ -125,7 +129,7 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
       await networks.useConfDir(networks.delegateDir);
       await startOwner("auto");
       await node.waitForLogLine("the agent executes the network of pods");
-      const late = namesOf("new");
+      const late = namesOf("new", 5);
       await startPods(...late);
       await startWeb("web");
       expect(await containersOf(...old)).toEqual(before);
@@ -231,7 +235,7 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
     });
 
     test("a list that changes serves new pods; uninstall is refused, with names, while pods of the built-in network run", async () => {
-      const [chained, builtin] = [namesOf("chained"), namesOf("builtin")];
+      const [chained, builtin] = [namesOf("chained", count), namesOf("builtin", count)];
       await startPods(...chained);
       const before = await containersOf(...chained);
       await networks.useBuiltin();
@@ -240,7 +244,7 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
       const { reserved } = await networks.remains();
       expect(reserved.length).toBe(builtin.length + 1);
       expect(await limitedLinks()).toBe(1);
-      await expectBandwidth();
+      if (isNewest) await expectBandwidth();
       const refused = await networks.berthCni("uninstall");
       expect(refused.exitCode).toBe(1);
       for (const name of [...builtin, "web"]) expect(refused.output).toContain(`default/${name}-berth`);

@@ -1,17 +1,45 @@
-import { expect, test } from "bun:test";
-import { deadSockets } from "./shim-sockets.ts";
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, rm, utimes } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pollUntil } from "../poll-until.ts";
+import { findDeadSockets } from "./shim-sockets.ts";
 
-const listed = `Num       RefCount Protocol Flags    Type St Inode Path
-0000000000000000: 00000002 00000000 00010000 0001 01 36283 /run/containerd/s/alive
-0000000000000000: 00000003 00000000 00000000 0001 03 36290
-`;
+let folder: string;
+const ends: (() => unknown)[] = [];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-sockets-"));
+});
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+  await rm(folder, { recursive: true });
+});
 
-test("a socket is dead if the kernel does not list it and it was created within the given times", () => {
-  const files = [
-    { path: "/run/containerd/s/alive", createdAt: 150 },
-    { path: "/run/containerd/s/dead", createdAt: 150 },
-    { path: "/run/containerd/s/another's", createdAt: 99 },
-    { path: "/run/containerd/s/new", createdAt: 201 },
-  ];
-  expect(deadSockets(files, listed, { since: 100, until: 200 })).toEqual(["/run/containerd/s/dead"]);
+/** Listens in a process of its own, in another network namespace for root. */
+async function listen(name: string, kill = false): Promise<string> {
+  const path = join(folder, name);
+  const script = `Bun.listen({ unix: ${JSON.stringify(path)}, socket: { data() {} } }); console.log("up")`;
+  const inNamespace = process.getuid?.() === 0 ? ["unshare", "--net"] : [];
+  const child = Bun.spawn([...inNamespace, process.execPath, "--eval", script], { stdout: "pipe" });
+  ends.push(() => child.kill());
+  await child.stdout.getReader().read();
+  if (kill) {
+    child.kill("SIGKILL");
+    await child.exited;
+  }
+  return path;
+}
+
+test("a socket is dead if nothing listens on it, in whichever network namespace, and it was created since the given time", async () => {
+  await listen("alive");
+  const [dead, anothers] = [await listen("dead", true), await listen("another's", true)];
+  const since = Date.now() - 60_000;
+  await utimes(anothers, new Date(since - 1000), new Date(since - 1000));
+  expect(await findDeadSockets(Date.now() + 1000, folder)).toEqual([]);
+  await pollUntil("the file to be old enough", 5_000, async () => (await findDeadSockets(since, folder)).length > 0);
+  expect(await findDeadSockets(since, folder)).toEqual([dead]);
+});
+
+test("a folder that is absent has no sockets", async () => {
+  expect(await findDeadSockets(0, join(folder, "none"))).toEqual([]);
 });

@@ -57,7 +57,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
     Object.entries(options.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
   );
   const binaries = createPluginBinaries({ exec, files, binDirs, env, timeoutMs: PLUGIN_TIMEOUT_MS });
-  const cache = createResultCache({ files: cacheFiles, onUnreadable });
+  const cache = createResultCache({ files: cacheFiles, clock, onUnreadable });
   const builtin = createBuiltinNetwork({ netlink, folder: BUILTIN_FOLDER });
   const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map([[BUILTIN_TYPE, builtin]]);
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description });

@@ -57,7 +57,7 @@ function createFixture(answers: Readonly<Record<string, Answer>> = {}, changed: 
   const clock = createClock();
   const files = createFiles(folder);
   const cache = {
-    ...createResultCache({ files, onUnreadable: ({ fileName }) => void aside.push(fileName) }),
+    ...createResultCache({ files, clock, onUnreadable: ({ fileName }) => void aside.push(fileName) }),
     ...changed,
   };
   const callPlugin = createPluginCalls({ binaries: plugins, inProcess: new Map(), clock });

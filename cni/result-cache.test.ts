@@ -2,7 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createFiles, FilesError } from "../host/fs/files.ts";
+import { createClock } from "../host/clock.ts";
+import { createFiles, type Files, FilesError } from "../host/fs/files.ts";
 import { type CacheEntry, decodeCacheEntry, encodeCacheEntry, keyOfFileName } from "./cache-entry.ts";
 import { createResultCache, type UnreadableEntry } from "./result-cache.ts";
 
@@ -14,8 +15,13 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-const openCache = () =>
-  createResultCache({ files: createFiles(folder), onUnreadable: (entry) => void reported.push(entry) });
+/** A cache, where calls of the file system may be replaced. */
+const openCache = (changed: Partial<Files> = {}) =>
+  createResultCache({
+    files: { ...createFiles(folder), ...changed },
+    clock: createClock(),
+    onUnreadable: (entry) => void reported.push(entry),
+  });
 const fileOf = (name: string) => join(folder, "results", name);
 
 const key = { network: "pods", containerId: "3f2a", ifName: "eth0" };
@@ -103,6 +109,27 @@ test("a list names the files that are torn, and has the other entries", async ()
   expect(unreadable.map(({ fileName }) => fileName)).toEqual(["pods-77-eth0"]);
 });
 
+test("a file that another program is just writing is read again, and stays", async () => {
+  await openCache().write(entry);
+  const files = createFiles(folder);
+  const early = ["", ofLibcni.slice(0, 100)];
+  const read: Files["read"] = async (...call) => early.shift() ?? (await files.read(...call));
+  expect(await openCache({ read }).list()).toEqual({ entries: [entry], unreadable: [] });
+  expect([early, reported]).toEqual([[], []]);
+});
+
+test("a torn file that another reader sets aside at the same time is no failure, and is reported once", async () => {
+  await mkdir(join(folder, "results"));
+  await writeFile(fileOf("pods-77-eth0"), "{");
+  const files = createFiles(folder);
+  const rename: Files["rename"] = async (...call) => {
+    await files.rename(...call);
+    await files.rename(...call);
+  };
+  const { unreadable } = await openCache({ rename }).list();
+  expect([unreadable.map(({ fileName }) => fileName), reported]).toEqual([["pods-77-eth0"], []]);
+});
+
 test("the file of another attachment with the same name is not taken for the own one", async () => {
   await openCache().write({ ...entry, network: "pods-3f2a", containerId: "x" });
   expect(await openCache().read({ ...key, containerId: "3f2a-x" })).toBeUndefined();
@@ -112,7 +139,7 @@ test("the file of another attachment with the same name is not taken for the own
 test("a disk that fails is an error, and nothing is set aside", async () => {
   await openCache().write(entry);
   const read = () => Promise.reject(new FilesError("EIO", "results", "results failed: input/output error"));
-  const cache = createResultCache({ files: { ...createFiles(folder), read } });
+  const cache = openCache({ read });
   await expect(cache.read(key)).rejects.toThrow("input/output error");
   await expect(cache.list()).rejects.toThrow("input/output error");
   expect(await readdir(join(folder, "results"))).toEqual(["pods-3f2a-eth0"]);

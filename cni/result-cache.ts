@@ -1,4 +1,4 @@
-import type { Instant } from "../host/clock.ts";
+import { type Clock, type Instant, sleep } from "../host/clock.ts";
 import { messageOf } from "../host/error-message.ts";
 import { type Files, FilesError } from "../host/fs/files.ts";
 import { isUnusableFile } from "../host/fs/unusable-file.ts";
@@ -38,6 +38,7 @@ export interface ResultCache {
 export interface ResultCacheDeps {
   /** Rooted at the cache's folder. */
   readonly files: Pick<Files, "read" | "write" | "list" | "makeFolder" | "rename" | "remove" | "stat">;
+  readonly clock: Clock;
   /** Called for each file that was set aside. */
   readonly onUnreadable?: (entry: UnreadableEntry) => void;
 }
@@ -45,25 +46,42 @@ export interface ResultCacheDeps {
 const FOLDER = "results";
 const ASIDE = ".unreadable";
 const MAX_FILE_BYTES = 4 << 20;
+/** libcni writes a file in its place, not atomically: one that is just being written is whole after a moment. */
+const READ_AGAIN_AFTER_MS = [5, 20, 80] as const;
 
-export function createResultCache({ files, onUnreadable }: ResultCacheDeps): ResultCache {
+export function createResultCache({ files, clock, onUnreadable }: ResultCacheDeps): ResultCache {
   const pathOf = (fileName: string) => `${FOLDER}/${fileName}`;
 
   async function readEntry(fileName: string, key?: AttachmentKey): Promise<CacheEntry | UnreadableEntry | undefined> {
-    let entry: CacheEntry | string;
-    try {
-      entry = decodeCacheEntry(await files.read(pathOf(fileName), MAX_FILE_BYTES), key);
-    } catch (error) {
-      if (error instanceof FilesError && error.code === "ENOENT") return undefined;
-      if (!isUnusableFile(error)) throw error;
-      entry = messageOf(error);
+    let entry = await readOnce(fileName, key);
+    for (const waitMs of READ_AGAIN_AFTER_MS) {
+      if (typeof entry !== "string") return entry;
+      await sleep(clock, waitMs);
+      entry = await readOnce(fileName, key);
     }
     return typeof entry === "string" ? await setAside(fileName, entry) : entry;
   }
 
+  /** The entry, why the file holds none, or undefined without a file. */
+  async function readOnce(fileName: string, key?: AttachmentKey): Promise<CacheEntry | string | undefined> {
+    try {
+      return decodeCacheEntry(await files.read(pathOf(fileName), MAX_FILE_BYTES), key);
+    } catch (error) {
+      if (error instanceof FilesError && error.code === "ENOENT") return undefined;
+      if (!isUnusableFile(error)) throw error;
+      return messageOf(error);
+    }
+  }
+
   async function setAside(fileName: string, reason: string): Promise<UnreadableEntry> {
     const unreadable = { fileName, asideName: `${fileName}${ASIDE}`, reason };
-    await files.rename(pathOf(fileName), pathOf(unreadable.asideName));
+    try {
+      await files.rename(pathOf(fileName), pathOf(unreadable.asideName));
+    } catch (error) {
+      // Race: another reader has set it aside.
+      if (error instanceof FilesError && error.code === "ENOENT") return unreadable;
+      throw error;
+    }
     onUnreadable?.(unreadable);
     return unreadable;
   }

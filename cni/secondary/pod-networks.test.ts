@@ -94,7 +94,7 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
   };
   const clock = createClock();
   const cacheFiles = createFiles(folder);
-  const cache = createResultCache({ files: cacheFiles });
+  const cache = createResultCache({ files: cacheFiles, clock });
   const callPlugin = createPluginCalls({ binaries, inProcess: new Map(), clock });
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description: "a test" });
   const cni = createCni({ createCallPlugin: () => callPlugin, cache, locks });

@@ -115,6 +115,12 @@ test("DEL of an attachment that is deleted calls nothing, until something has ad
   expect(await callsOf("DEL")).toEqual(["DEL pods with pods"]);
 });
 
+test("DEL while the list is broken deletes nothing, and the next one with the list that is back does", async () => {
+  const deleted = createDeletedAttachments();
+  expect((await run("DEL", "{", [], deleted)).calls).toEqual([]);
+  expect((await run("DEL", listOf("pods"), [], deleted)).calls).toEqual(["DEL pods with pods"]);
+});
+
 test("a thousand deleted attachments are kept, by their containers and interfaces", () => {
   const deleted = createDeletedAttachments();
   const nameOf = (at: number) => ({ containerId: `c${at}`, ifName: "eth0" });

@@ -87,8 +87,9 @@ async function executeVerb(
       const entry = likely ?? (await searchEntry(deps, attachment));
       const network = entry?.network ?? conf?.name;
       await deleteSecondaryNetworks(deps, entry, attachment, signal);
-      // Neither a network nor an attachment: no ADD has made anything that this call could delete.
-      if (network !== undefined) await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
+      // Neither a network nor an attachment: nothing that this call could delete. The next one may find the list again.
+      if (network === undefined) return undefined;
+      await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
       deleted?.add(attachment);
       return undefined;
     }

@@ -38,8 +38,11 @@ export interface Executor {
   readonly binaries: PluginBinaries;
   /** The plugins of this process by their `type`. */
   readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
-  /** Removes the built-in networks that have no pods, and resolves with their names. Rejects with `CniError`. */
-  removeIdleNetworks(): Promise<readonly string[]>;
+  /**
+   * Removes the built-in networks that have no pods, and resolves with their names. Rejects with `CniError`, and with the
+   * signal's reason when that aborts.
+   */
+  removeIdleNetworks(signal: AbortSignal): Promise<readonly string[]>;
   /** Executes networks, and calls `onCall` after each call of a plugin. */
   createCni(onCall: (record: PluginCallRecord) => void): Cni;
 }
@@ -67,7 +70,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
     setDefaultRoute: createSetDefaultRoute(netlink),
     binaries,
     inProcess,
-    removeIdleNetworks: () => removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER }),
+    removeIdleNetworks: (signal) => removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER, locks }, signal),
     createCni: (onCall) =>
       createCni({
         createCallPlugin: (held) => createPluginCalls({ binaries: binaries.sharing(held), inProcess, clock, onCall }),

@@ -35,7 +35,7 @@ export interface CniVerbDeps extends InstallationDeps {
   readonly calls: readonly PluginCallRecord[];
   readonly signal: AbortSignal;
   /** Removes the built-in networks that have no pods, and resolves with their names. */
-  readonly removeIdleNetworks: () => Promise<readonly string[]>;
+  readonly removeIdleNetworks: (signal: AbortSignal) => Promise<readonly string[]>;
   /** The width of the terminal. */
   readonly columns: number;
 }
@@ -144,7 +144,7 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
 
   async uninstall(settings, deps) {
     const { list, binary, wasInstalled } = await uninstallDelegate(settings, deps);
-    const networks = await deps.removeIdleNetworks();
+    const networks = await deps.removeIdleNetworks(deps.signal);
     const next = "restart the agent, and the container runtime with its former conf_dir";
     const text = wasInstalled
       ? `${list} and ${binary} are removed; ${next}\n`

@@ -3,6 +3,7 @@ import { join } from "node:path/posix";
 import { deleteLink, listLinks } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
 import { change, deleteChain, deleteTable, flushChain, hasChain, listChains } from "../../host/netlink/nftables.ts";
+import type { AttachmentLocks } from "../attachment-locks.ts";
 import { toCniError } from "../to-cni-error.ts";
 import { aliasPrefix, bridgeAlias, keyOf, parseKey } from "./attachment-names.ts";
 import { createAttachmentStore } from "./attachment-store.ts";
@@ -28,17 +29,36 @@ function recordedNetworks({ folder }: Pick<BuiltinRemovalOptions, "folder">): re
   }
 }
 
+export interface IdleRemovalOptions extends BuiltinRemovalOptions {
+  /** Those of the executors that may add pods meanwhile. */
+  readonly locks: Pick<AttachmentLocks, "withNetwork">;
+}
+
 /**
  * Removes every network without pods as `removeNetwork` does, and resolves with their names. A network whose pods exist
- * stays as it is. Rejects with `CniError`.
+ * stays as it is; no ADD of it runs meanwhile. Rejects with `CniError`, and with the signal's reason when that aborts.
  */
-export async function removeIdleNetworks(options: BuiltinRemovalOptions): Promise<readonly string[]> {
-  const idle = recordedNetworks(options).filter((network) => {
-    const store = createAttachmentStore(join(options.folder, network));
-    return store.list().length === 0 && store.reservedAddresses().size === 0;
-  });
-  for (const network of idle) await removeNetwork(options, network);
-  return idle;
+export async function removeIdleNetworks(options: IdleRemovalOptions, signal: AbortSignal): Promise<readonly string[]> {
+  const removed: string[] = [];
+  try {
+    for (const network of recordedNetworks(options)) {
+      const removeIfIdle = async () => {
+        if (!isIdle(options, network)) return;
+        await removeNetwork(options, network);
+        removed.push(network);
+      };
+      await options.locks.withNetwork(network, removeIfIdle, signal);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toCniError(error);
+  }
+  return removed;
+}
+
+function isIdle({ folder }: BuiltinRemovalOptions, network: string): boolean {
+  const store = createAttachmentStore(join(folder, network));
+  return store.list().length === 0 && store.reservedAddresses().size === 0;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import type { AttachmentLocks } from "../../cni/attachment-locks.ts";
 import { hasNetwork, removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
 import { createBridge, listLinks } from "../../host/netlink/links.ts";
 import { listChains } from "../../host/netlink/nftables.ts";
@@ -19,6 +20,15 @@ afterEach(() => {
 
 const other: Conf = { name: "other", bridge: "berth1", ranges: [[{ subnet: "10.89.0.0/24" }]] };
 const options = () => ({ netlink: node.netlink, folder: node.folder, nodeNamespace: node.namespace.path });
+const { signal } = new AbortController();
+/** Removes the networks without pods; `before` runs while the lock of each is taken. */
+const removeIdle = (before = async () => {}) => {
+  const withNetwork: AttachmentLocks["withNetwork"] = async (_network, work) => {
+    await before();
+    return await work(() => []);
+  };
+  return removeIdleNetworks({ ...options(), locks: { withNetwork } }, signal);
+};
 /** What the node has of all networks: links but its own ones, chains, and records. */
 const remains = () => ({
   links: listLinks(node.route)
@@ -36,22 +46,29 @@ const NO_NETWORK = { links: [], chains: [], tables: 0, records: [] };
 
 test.skipIf(!isRoot)("a network without pods is removed, with its bridge, its rules and its record", async () => {
   const pod = await node.addPod("c1");
-  expect(await removeIdleNetworks(options())).toEqual([]);
+  expect(await removeIdle()).toEqual([]);
   expect(remains()).toEqual({ links: ["berth0", "veth"], chains: ["masquerade-pods"], tables: 1, records: ["pods"] });
   await node.call("DEL", pod.id);
-  expect(await removeIdleNetworks(options())).toEqual(["pods"]);
+  expect(await removeIdle()).toEqual(["pods"]);
   expect(remains()).toEqual(NO_NETWORK);
-  expect(await removeIdleNetworks(options())).toEqual([]);
+  expect(await removeIdle()).toEqual([]);
   // The process that has made it makes it again.
   await node.addPod("c2");
   expect(remains().chains).toEqual(["masquerade-pods"]);
+});
+
+test.skipIf(!isRoot)("a network that gets a pod while its lock is awaited stays", async () => {
+  const pod = await node.addPod("c1");
+  await node.call("DEL", pod.id);
+  expect(await removeIdle(async () => void (await node.addPod("c2")))).toEqual([]);
+  expect(remains()).toEqual({ links: ["berth0", "veth"], chains: ["masquerade-pods"], tables: 1, records: ["pods"] });
 });
 
 test.skipIf(!isRoot)("the networks of other pods keep theirs", async () => {
   const pod = await node.addPod("c1");
   await node.addPod("c2", other);
   await node.call("DEL", pod.id);
-  expect(await removeIdleNetworks(options())).toEqual(["pods"]);
+  expect(await removeIdle()).toEqual(["pods"]);
   expect(remains()).toEqual({ links: ["berth1", "veth"], chains: ["masquerade-other"], tables: 1, records: ["other"] });
 });
 

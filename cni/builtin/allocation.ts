@@ -58,6 +58,15 @@ function choose(
         codes.address,
         `the requested address ${formatIp(address)} is in no range of the network ${conf.name}`,
       );
+  const setOf = (address: Uint8Array) => conf.ranges.findIndex((ranges) => rangeOf(address, ranges) !== undefined);
+  const surplus = conf.ips.find(
+    (address, index) => conf.ips.findIndex((other) => setOf(other) === setOf(address)) < index,
+  );
+  if (surplus !== undefined)
+    throw new CniError(
+      codes.address,
+      `the requested address ${formatIp(surplus)} is the second one of its ranges in the network ${conf.name}, and a pod gets one of each`,
+    );
   return conf.ranges.map((ranges, index) => {
     const requested = conf.ips.find((address) => rangeOf(address, ranges) !== undefined);
     if (requested !== undefined) return requestedAllocation(requested, ranges, isTaken);

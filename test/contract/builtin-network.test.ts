@@ -78,6 +78,12 @@ describe.skipIf(!isRoot)("the built-in network", () => {
     expect(
       await node.failureOf("ADD", { containerId: "c2", netns, conf: { runtimeConfig: { ips: ["10.99.0.1"] } } }),
     ).toMatchObject({ code: 102, message: "the requested address 10.99.0.1 is in no range of the network pods" });
+    const two = { runtimeConfig: { ips: ["10.88.0.78", "10.88.0.79"] } };
+    expect(await node.failureOf("ADD", { containerId: "c2", netns, conf: two })).toMatchObject({
+      code: 102,
+      message:
+        "the requested address 10.88.0.79 is the second one of its ranges in the network pods, and a pod gets one of each",
+    });
     expect(node.leftovers().attachments).toEqual(["c1"]);
   });
 

@@ -1,6 +1,7 @@
 import { dirname } from "node:path/posix";
 import { builtinListOf, formatBuiltinList, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
 import { createCoalescingWorker } from "../../host/async/coalescing-worker.ts";
+import { messageOf } from "../../host/error-message.ts";
 import type { Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
 
@@ -44,15 +45,19 @@ export async function openBuiltinList(options: BuiltinListOptions): Promise<Buil
   await files.makeFolder(dirname(path), 0o755);
   let hasList = (await files.stat(path)) !== undefined;
   if (isStandalone) await write();
-  const worker = createCoalescingWorker(() =>
-    write().catch((error: unknown) =>
-      log.error({ err: error }, `cannot write ${path}; the next change of the Node object tries again`),
-    ),
-  );
+  let failure: string | undefined;
+  const worker = createCoalescingWorker(async () => {
+    failure = undefined;
+    await write().catch((error: unknown) => {
+      failure = `--network=builtin: its list cannot be written: ${messageOf(error)}`;
+      log.error({ err: error }, `cannot write ${path}; the next change of the Node object tries again`);
+    });
+  });
   return {
-    problem: () => (hasList ? undefined : NO_CIDR),
+    problem: () => (hasList ? undefined : (failure ?? NO_CIDR)),
     setPodCIDRs(changed) {
-      if (isStandalone || changed.length === 0 || Bun.deepEquals(changed, podCIDRs)) return;
+      const isDone = failure === undefined && Bun.deepEquals(changed, podCIDRs);
+      if (isStandalone || changed.length === 0 || isDone) return;
       podCIDRs = changed;
       worker.wake();
     },

@@ -47,8 +47,11 @@ export interface Executor {
   createCni(onCall: (record: PluginCallRecord) => void): Cni;
 }
 
-/** A plugin may take as long as a DHCP server takes to answer. */
-const PLUGIN_TIMEOUT_MS = 120_000;
+/**
+ * A plugin may take as long as a DHCP server takes to answer. Less than the 120 s of a call of the delegate: otherwise that call
+ * ends first, and names the agent instead of the plugin that hangs.
+ */
+const PLUGIN_TIMEOUT_MS = 90_000;
 
 /** The record of the built-in network. Nothing of it outlives a boot. */
 const BUILTIN_FOLDER = "/run/berth/network";

@@ -89,6 +89,20 @@ test("after four more tries its error is final", async () => {
   expect(calls.map(({ verb }) => verb)).toEqual(["CHECK", "CHECK", "CHECK", "CHECK", "CHECK"]);
 });
 
+test("a call that is cancelled is reported as well, so that a plugin that hangs is found", async () => {
+  const abort = new AbortController();
+  const hanging: InProcessPlugin = {
+    async call(_call, given) {
+      abort.abort(new Error("stopping"));
+      given.throwIfAborted();
+      return undefined;
+    },
+  };
+  const { callPlugin, records } = createFixture([], new Map([["bridge", hanging]]));
+  await expect(callPlugin("ADD", conf, plugin!, { target }, abort.signal)).rejects.toThrow("stopping");
+  expect(records).toMatchObject([{ verb: "ADD", plugin: "bridge", error: { message: "was cancelled" } }]);
+});
+
 test("no try follows when the signal aborts", async () => {
   const { callPlugin, calls, clock } = createFixture([later(), {}, {}]);
   const abort = new AbortController();

@@ -58,7 +58,10 @@ export function createPluginCalls({ binaries, inProcess, clock, onCall }: Plugin
       report(undefined);
       return output;
     } catch (error) {
-      if (signal.aborted) throw signal.reason;
+      if (signal.aborted) {
+        report(new CniError(cniCodes.unknown, "was cancelled", { plugin }));
+        throw signal.reason;
+      }
       const failure = toCniError(error, plugin);
       report(failure);
       throw failure;

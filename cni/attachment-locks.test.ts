@@ -98,8 +98,8 @@ test("the garbage of a network is collected while none of its attachments is wor
 test("a plugin that outlives its executor holds up the next one, and the garbage collection of its network, until it ends", async () => {
   const dead = createWork([], "dead");
   let plugin: Bun.Subprocess | undefined;
-  const die = async (share: ShareLocks) => {
-    const descriptors = share();
+  const die = async (shareLocks: ShareLocks) => {
+    const descriptors = shareLocks();
     plugin = Bun.spawn(["sleep", "60"], { stdio: ["ignore", "ignore", "ignore", ...descriptors] });
     for (const descriptor of descriptors) closeSync(descriptor);
     await dead.work();

@@ -5,21 +5,24 @@ import { type AttachmentKey, cacheFileName } from "./cache-entry.ts";
 
 /**
  * Locks across processes: one executor per attachment, and GC only while no ADD and DEL of its network runs. Specification,
- * section 3, "Lifecycle & Ordering". The kernel releases the lock of a process that has ended, with all plugins that share it; one that is
- * stopped keeps it.
+ * section 3, "Lifecycle & Ordering". The kernel releases a lock when its process and all plugins that share it have ended; a process that
+ * is stopped keeps it.
  */
 export interface AttachmentLocks {
   /** Runs `work` while no other process works on this attachment, nor collects the garbage of its network. */
-  withAttachment<T>(key: AttachmentKey, work: (share: ShareLocks) => Promise<T>, signal: AbortSignal): Promise<T>;
+  withAttachment<T>(key: AttachmentKey, work: (shareLocks: ShareLocks) => Promise<T>, signal: AbortSignal): Promise<T>;
   /** Runs `work` while no other process works on any attachment of this network. */
-  withNetwork<T>(network: string, work: (share: ShareLocks) => Promise<T>, signal: AbortSignal): Promise<T>;
+  withNetwork<T>(network: string, work: (shareLocks: ShareLocks) => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 
 /**
- * Returns the descriptors of the locks that are held, for the processes of plugins. They outlive an executor that is killed, and
- * go on changing the network: the next executor waits until the last of them has ended.
+ * Returns the descriptors of the locks that are held, for the processes of plugins to inherit. Plugins outlive an executor that is
+ * killed, and go on changing the network: the next executor waits until the last of them has ended.
  */
 export type ShareLocks = () => readonly number[];
+
+/** For plugins that are called while no lock is held. */
+export const shareNoLocks: ShareLocks = () => [];
 
 export interface AttachmentLocksDeps {
   /** Rooted at the cache's folder; the locks are in its folder `locks`, where no other program looks for results. */

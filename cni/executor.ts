@@ -76,7 +76,8 @@ export function createExecutor(options: ExecutorOptions): Executor {
     removeIdleNetworks: (signal) => removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER, locks }, signal),
     createCni: (onCall) =>
       createCni({
-        createCallPlugin: (held) => createPluginCalls({ binaries: binaries.sharing(held), inProcess, clock, onCall }),
+        createCallPlugin: (shareLocks) =>
+          createPluginCalls({ binaries: binaries.withLocks(shareLocks), inProcess, clock, onCall }),
         ...{ cache, locks },
       }),
   };

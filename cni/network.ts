@@ -5,7 +5,7 @@ import {
   checkAttachment,
   deleteAttachment,
 } from "./attachment.ts";
-import type { AttachmentLocks, ShareLocks } from "./attachment-locks.ts";
+import { type AttachmentLocks, type ShareLocks, shareNoLocks } from "./attachment-locks.ts";
 import { type AttachmentKey, keyOfFileName } from "./cache-entry.ts";
 import { type Attachment, chainStatus, collectChain } from "./chain.ts";
 import type { NetworkConf } from "./conf.ts";
@@ -53,24 +53,24 @@ export type ChooseValid = (cached: readonly CachedAttachment[]) => Promise<reado
 
 export interface CniDeps extends Pick<AttachmentDeps, "cache"> {
   readonly locks: AttachmentLocks;
-  /** Creates what calls the plugins while these locks are held. */
-  readonly createCallPlugin: (locks: ShareLocks) => CallPlugin;
+  /** Creates the function that calls plugins while these locks are held. */
+  readonly createCallPlugin: (shareLocks: ShareLocks) => CallPlugin;
 }
 
 export function createCni(deps: CniDeps): Cni {
   const { cache, createCallPlugin, locks } = deps;
-  const depsUnder = (held: ShareLocks): AttachmentDeps => ({ cache, callPlugin: createCallPlugin(held) });
+  const depsWith = (share: ShareLocks): AttachmentDeps => ({ cache, callPlugin: createCallPlugin(share) });
   return {
     async add(conf, attachment, signal, undoSignal = signal) {
       checkParameters(attachment);
       const key = keyOf(conf.name, attachment);
-      const add = (held: ShareLocks) => addAttachment(depsUnder(held), conf, key, attachment, { signal, undoSignal });
+      const add = (share: ShareLocks) => addAttachment(depsWith(share), conf, key, attachment, { signal, undoSignal });
       return await locks.withAttachment(key, add, signal);
     },
     async del(network, attachment, conf, signal) {
       checkParameters(attachment);
       const key = keyOf(network, attachment);
-      const del = (held: ShareLocks) => deleteAttachment(depsUnder(held), key, attachment, conf, signal);
+      const del = (share: ShareLocks) => deleteAttachment(depsWith(share), key, attachment, conf, signal);
       await locks.withAttachment(key, del, signal);
     },
     async check(conf, attachment, signal) {
@@ -80,22 +80,18 @@ export function createCni(deps: CniDeps): Cni {
       if (!isAtLeast(cniVersion, "0.4.0")) throw new CniError(cniCodes.incompatibleVersion, versionProblem);
       if (disableCheck) return "disabled";
       const key = keyOf(name, attachment);
-      const check = (held: ShareLocks) => checkAttachment(depsUnder(held), conf, key, attachment.netns, signal);
+      const check = (share: ShareLocks) => checkAttachment(depsWith(share), conf, key, attachment.netns, signal);
       await locks.withAttachment(key, check, signal);
       return "checked";
     },
     async status(conf, signal) {
       if (!isAtLeast(conf.cniVersion, "1.1.0")) return "unsupported";
-      await chainStatus(
-        createCallPlugin(() => []),
-        conf,
-        signal,
-      );
+      await chainStatus(createCallPlugin(shareNoLocks), conf, signal);
       return "ready";
     },
     async gc(conf, chooseValid, signal) {
       if (conf.disableGC) return undefined;
-      const collect = (held: ShareLocks) => collectGarbageOfNetwork(depsUnder(held), conf, chooseValid, signal);
+      const collect = (share: ShareLocks) => collectGarbageOfNetwork(depsWith(share), conf, chooseValid, signal);
       return await locks.withNetwork(conf.name, collect, signal);
     },
   };

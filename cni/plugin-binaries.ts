@@ -1,7 +1,7 @@
 import { messageOf } from "../host/error-message.ts";
 import { type Exec, ExecError } from "../host/exec.ts";
 import type { Files } from "../host/fs/files.ts";
-import type { ShareLocks } from "./attachment-locks.ts";
+import { type ShareLocks, shareNoLocks } from "./attachment-locks.ts";
 import { CniError, cniCodes } from "./error.ts";
 import { findPlugin } from "./find-plugin.ts";
 import type { InProcessPlugin, PluginCall } from "./plugin-call.ts";
@@ -14,8 +14,8 @@ export interface PluginBinaries extends InProcessPlugin {
   find(type: string): Promise<string>;
   /** The versions that the plugin speaks, by VERSION. */
   versions(type: string, signal: AbortSignal): Promise<readonly string[]>;
-  /** The same binaries; each process of them shares these locks. */
-  sharing(locks: ShareLocks): InProcessPlugin;
+  /** The same binaries, whose processes inherit these locks. */
+  withLocks(shareLocks: ShareLocks): InProcessPlugin;
 }
 
 export interface PluginBinariesOptions {
@@ -56,18 +56,18 @@ export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: P
     return readPluginOutput(type, await runToExit(exec, path, type, options));
   }
 
-  const sharing = (locks: ShareLocks): InProcessPlugin => ({
+  const withLocks = (shareLocks: ShareLocks): InProcessPlugin => ({
     call: (call, signal) =>
       run(String(call.conf["type"]), variablesOf(call), {
         stdin: JSON.stringify(call.conf),
-        inherited: locks(),
+        inheritedDescriptors: shareLocks(),
         signal,
       }),
   });
   return {
     find,
-    ...sharing(() => []),
-    sharing,
+    ...withLocks(shareNoLocks),
+    withLocks,
     async versions(type, signal) {
       const variables = { CNI_COMMAND: "VERSION", ...PLACEHOLDERS };
       const stdin = JSON.stringify({ cniVersion: CURRENT_VERSION });
@@ -78,7 +78,7 @@ export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: P
 
 interface RunInput {
   readonly stdin: string;
-  readonly inherited?: readonly number[];
+  readonly inheritedDescriptors?: readonly number[];
   readonly signal: AbortSignal;
 }
 

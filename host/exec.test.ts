@@ -69,12 +69,12 @@ test("the environment is the given one, and nothing is inherited", async () => {
   }
 });
 
-test("a program has no other descriptor than those that it is to inherit, from 3 on", async () => {
+test("a program inherits the given descriptors, from 3 on, and no other", async () => {
   const folder = await mkdtemp(join(tmpdir(), "berth-exec-"));
   const descriptors = ["a", "b", "c"].map((name) => openSync(join(folder, name), "w"));
   try {
-    const read = async (inherited: readonly number[]) => {
-      const { stdout } = await exec.run(["/bin/ls", "-l", "/proc/self/fd"], { ...runOptions, inherited });
+    const read = async (inheritedDescriptors: readonly number[]) => {
+      const { stdout } = await exec.run(["/bin/ls", "-l", "/proc/self/fd"], { ...runOptions, inheritedDescriptors });
       return [...stdout.matchAll(/ (\d+) -> (.*)$/gm)].flatMap(([, number, path]) =>
         path?.startsWith(folder) ? [`${number} ${basename(path)}`] : [],
       );

@@ -30,7 +30,7 @@ export interface ExecOptions {
   /** Called with what the program prints on stdout, as it does so, in pieces of whole characters. */
   readonly onStdout?: (text: string) => void;
   /** Descriptors of this process that the program and its children inherit, as 3, 4 and so on. */
-  readonly inherited?: readonly number[];
+  readonly inheritedDescriptors?: readonly number[];
 }
 
 export interface ExecResult {
@@ -53,8 +53,8 @@ export function createExec(): Exec {
   return {
     async run(argv, options) {
       const { stdin, env = {}, timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES, onStdout } = options;
-      // The types of execa have the descriptors up to 9 alone.
-      const inherited = (options.inherited ?? []) as readonly 9[];
+      // The types of execa allow no number above 9; execa itself takes any.
+      const inherited = (options.inheritedDescriptors ?? []) as readonly 9[];
       const { execa } = await import("execa");
       const [program, ...args] = argv;
       const start = () =>

@@ -30,7 +30,7 @@ async function startHolder(self: string) {
 const startChild = (descriptor: number) =>
   Bun.spawn(["sleep", "60"], { stdio: ["ignore", "ignore", "ignore", descriptor] });
 
-test("a lock that a child shares stays when the descriptor is closed, as a death does, and ends with the child", async () => {
+test("a child that shares a lock keeps it when this process closes the descriptor, as its death does, and until the child ends", async () => {
   const lock = takeLock(path, "me");
   if (!lock.held) throw new Error("not held");
   const descriptor = lock.share();
@@ -44,7 +44,7 @@ test("a lock that a child shares stays when the descriptor is closed, as a death
   if (next.held) next.release();
 });
 
-test("the release of a lock that a child shares ends it, though the child goes on", async () => {
+test("a release ends a lock that a child shares, though the child goes on", async () => {
   const lock = takeLock(path, "me");
   if (!lock.held) throw new Error("not held");
   const child = startChild(lock.share());

@@ -9,8 +9,8 @@ export type LockResult =
   | {
       readonly held: true;
       /**
-       * The descriptor of the lock, for a child process that inherits it: the child keeps the lock if this process is killed.
-       * `release` and `remove` end it for both.
+       * Returns the descriptor of the lock, for a child process to inherit: the child keeps the lock if this process is
+       * killed. `release` and `remove` end the lock of both.
        */
       readonly share: () => number;
       readonly release: () => void;
@@ -54,7 +54,7 @@ function lockFile(path: string, description: string, mode: LockMode): LockResult
     throw new FilesError(failure, path, `${path} cannot be locked: ${failure === "ENOSYS" ? libcProblem() : failure}`);
   let isShared = false;
   const release = () => {
-    // A close would leave the lock to a child that has the descriptor, such as a daemon that a plugin has started.
+    // After close(2) alone, a child with the descriptor would keep the lock, such as a daemon that a plugin has started.
     if (isShared) flock(descriptor, "unlock");
     closeSync(descriptor);
   };
@@ -86,7 +86,8 @@ function lockFile(path: string, description: string, mode: LockMode): LockResult
 const MAX_TRIES = 3;
 
 /**
- * Takes the lock, or releases it, by flock(2) without waiting. Returns the name of the error, `EWOULDBLOCK` if another process holds it.
+ * Takes the lock, or releases it, by flock(2) without waiting. Returns the name of the error, `EWOULDBLOCK` if another
+ * process holds it, and undefined for success.
  *
  * @internal
  */

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { AttachmentLocks } from "../../cni/attachment-locks.ts";
+import { type AttachmentLocks, shareNoLocks } from "../../cni/attachment-locks.ts";
 import { hasNetwork, removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
 import { createBridge, listLinks } from "../../host/netlink/links.ts";
 import { listChains } from "../../host/netlink/nftables.ts";
@@ -21,15 +21,15 @@ afterEach(() => {
 const other: Conf = { name: "other", bridge: "berth1", ranges: [[{ subnet: "10.89.0.0/24" }]] };
 const options = () => ({ netlink: node.netlink, folder: node.folder, nodeNamespace: node.namespace.path });
 const { signal } = new AbortController();
-/** Removes the networks without pods; `before` runs while the lock of each is taken. */
+/** Removes the networks without pods; `before` runs before the lock of each is taken. */
 const removeIdle = (before = async () => {}) => {
   const withNetwork: AttachmentLocks["withNetwork"] = async (_network, work) => {
     await before();
-    return await work(() => []);
+    return await work(shareNoLocks);
   };
   return removeIdleNetworks({ ...options(), locks: { withNetwork } }, signal);
 };
-/** What the node has of all networks: links but its own ones, chains, and records. */
+/** What the node has of built-in networks: links, chains but those that all share, and records. */
 const remains = () => ({
   links: listLinks(node.route)
     .map(({ name }) => name)
@@ -64,7 +64,7 @@ test.skipIf(!isRoot)("a network that gets a pod while its lock is awaited stays"
   expect(remains()).toEqual({ links: ["berth0", "veth"], chains: ["masquerade-pods"], tables: 1, records: ["pods"] });
 });
 
-test.skipIf(!isRoot)("the networks of other pods keep theirs", async () => {
+test.skipIf(!isRoot)("a network with pods keeps its bridge, its rules and its record", async () => {
   const pod = await node.addPod("c1");
   await node.addPod("c2", other);
   await node.call("DEL", pod.id);

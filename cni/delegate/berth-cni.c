@@ -1,12 +1,13 @@
-// The CNI plugin `berth-cni` in its small form. A container runtime starts it for each call; it hands ADD, DEL and CHECK over to the
-// agent, as run-delegate.ts does, and prints the agent's answer. A call takes 0.14 ms of CPU, by the whole program 8.5 ms.
+// The static form of the CNI plugin `berth-cni`. A container runtime starts it for each call; it hands ADD, DEL and CHECK over to the
+// agent, as run-delegate.ts does, and prints the agent's answer. A call takes 0.14 ms of CPU; through the link to Berth it takes 8.5 ms.
 //
-//   ADD, DEL, CHECK ──► agent there ──► its result or its error object
-//                   ──► agent away, or anything that this file does not know ──► berth-cni.program with the same input
+//   ADD, DEL, CHECK ──► the agent answers ──► its result or its error object
+//                   ──► the agent is away, or this file does not know the input ──► berth-cni.program with the same input
 //   another verb    ──► berth-cni.program
 //
-// `berth cni install` links berth-cni.program beside this program. The link and the configuration of the call say what is executed and
-// asked; no variable of the environment does. Nothing is allocated; each buffer has a limit, and what is longer goes to the program.
+// berth-cni.program is a link to Berth, which `berth cni install` makes beside this program. The link decides what is executed, and the
+// configuration of the call which agent is asked; no variable of the environment does. This program allocates nothing: each buffer has a
+// limit, and a longer input goes to Berth.
 
 #include "linux.h"
 #include "text.h"
@@ -77,26 +78,26 @@ __attribute__((noreturn)) static void fail(unsigned code, const struct text *mes
 #define FAIL(code, ...) \
   fail(code, (const struct text[]){__VA_ARGS__}, sizeof((const struct text[]){__VA_ARGS__}) / sizeof(struct text))
 
-__attribute__((noreturn)) static void fail_in_time(void) {
+__attribute__((noreturn)) static void fail_by_timeout(void) {
   FAIL(11, TEXT("the agent on "), socket_path, TEXT(", which may be stopped, has not answered "), verb, TEXT(" within "),
        timeout_ms, TEXT(" ms"));
 }
 
 static long time_left_ms(void) {
   long left = deadline_ms - now_ms();
-  if (left <= 0) fail_in_time();
+  if (left <= 0) fail_by_timeout();
   return left;
 }
 
-// Makes what was read of standard input readable again.
+// Makes standard input readable from its start again, for the program that is executed.
 static bool give_input_back(void) {
   long file = sys_memfd("berth-cni");
   return file >= 0 && write_all((int)file, input, input_length) && sys_rewind((int)file) == 0 &&
          sys_duplicate((int)file, 0) == 0;
 }
 
-// Executes the whole program in place of this one, with the same environment and input, and with the time that is left of the call.
-__attribute__((noreturn)) static void execute_program(void) {
+// Executes Berth in place of this program, with the same environment and input, and with the time that is left of the call.
+__attribute__((noreturn)) static void execute_berth(void) {
   static char path[4096 + 32];
   static char time_left[64];
   struct buffer to = BUFFER(time_left);
@@ -115,15 +116,15 @@ __attribute__((noreturn)) static void execute_program(void) {
   FAIL(5, TEXT("cannot execute berth-cni.program beside berth-cni; berth cni install links it"));
 }
 
-// The agent has got the call, and ended before it answered. The runtime calls DEL after an ADD that has failed.
-__attribute__((noreturn)) static void lose(struct text reason) {
-  if (!equals(verb, TEXT("ADD"))) execute_program();
+// The agent has the call, and its answer is lost: it has ended, or has sent no answer of CNI. The runtime calls DEL after an ADD that
+// has failed.
+__attribute__((noreturn)) static void lose_answer(struct text reason) {
+  if (!equals(verb, TEXT("ADD"))) execute_berth();
   FAIL(11, TEXT("the agent on "), socket_path, TEXT(" has ended during ADD ("), reason,
        TEXT("); DEL and another ADD may follow"));
 }
 
-// ---- The call
-
+// Reads standard input, up to one byte more than a configuration may have.
 static void read_input(void) {
   is_input_read = true;
   while (input_length < sizeof input) {
@@ -135,7 +136,7 @@ static void read_input(void) {
   }
 }
 
-// Returns whether this program can hand the call over to an agent.
+// Reads the fields of the configuration. Returns whether this program can hand the call over to an agent.
 static bool read_conf(void) {
   struct text version = TEXT("");
   struct text quoted = TEXT("");
@@ -157,6 +158,7 @@ static bool read_conf(void) {
   return true;
 }
 
+// Appends a field with a string. Returns false for a value that needs an escape of JSON.
 static bool append_string(struct buffer *to, struct text name, struct text value) {
   append(to, name);
   append(to, TEXT(":\""));
@@ -165,7 +167,7 @@ static bool append_string(struct buffer *to, struct text name, struct text value
   return is_plain(value);
 }
 
-// CNI_ARGS, KEY=VALUE;KEY=VALUE, as pairs. Returns false for any other form.
+// Appends CNI_ARGS, KEY=VALUE;KEY=VALUE, as pairs. Returns false for any other form.
 static bool append_pairs(struct buffer *to, struct text args) {
   const char *end = args.at + args.length;
   bool is_first = true;
@@ -190,7 +192,7 @@ static bool append_pairs(struct buffer *to, struct text args) {
   return is_plain(args);
 }
 
-// The body of a request, as decodeDelegateCall of delegate-call.ts reads it. Returns false for what it cannot express.
+// Appends the body of a request, as decodeDelegateCall of delegate-call.ts reads it. Returns false for a call that it cannot express.
 static bool append_call(struct buffer *to) {
   append(to, TEXT("{"));
   bool is_valid = append_string(to, TEXT("\"verb\""), verb) &&
@@ -205,28 +207,27 @@ static bool append_call(struct buffer *to) {
   return is_valid && !to->is_full;
 }
 
-// ---- The agent
-
+// Lets the next call on the socket last no longer than the time that is left of the call.
 static void limit_time(int socket, int option) {
   long left = time_left_ms();
   struct kernel_time timeout = {left / 1000, left % 1000 * 1000};
   sys_set_timeout(socket, option, &timeout);
 }
 
-// A connection to the agent. Executes the whole program if there is no agent.
+// A connection to the agent. Executes Berth if there is no agent.
 static int connect_to_agent(void) {
   long socket = sys_unix_socket();
-  if (socket < 0) execute_program();
+  if (socket < 0) execute_berth();
   struct unix_address address = {.family = AF_UNIX};
   memcpy(address.path, socket_path.at, socket_path.length);
   long result;
   do {
-    // A stopped agent accepts no connection, and its queue may be full.
+    // A stopped agent accepts no connections; connect(2) waits while its queue of them is full.
     limit_time((int)socket, SO_SNDTIMEO);
     result = sys_connect((int)socket, &address);
   } while (result == -EINTR);
-  if (result == -EAGAIN) fail_in_time();
-  if (result < 0) execute_program();
+  if (result == -EAGAIN) fail_by_timeout();
+  if (result < 0) execute_berth();
   return (int)socket;
 }
 
@@ -235,7 +236,7 @@ static void send_all(int socket, struct text text) {
     limit_time(socket, SO_SNDTIMEO);
     long sent = sys_send(socket, text.at, text.length);
     if (sent == -EINTR || sent == -EAGAIN) continue;
-    if (sent <= 0) lose(TEXT("it has closed the connection before it had the call"));
+    if (sent <= 0) lose_answer(TEXT("it has closed the connection before it had the call"));
     text.at += sent;
     text.length -= (size_t)sent;
   }
@@ -244,7 +245,7 @@ static void send_all(int socket, struct text text) {
 // Reads more of the answer. Returns false at its end.
 static bool receive(int socket, struct buffer *to) {
   for (;;) {
-    if (to->length == to->size) lose(TEXT("its answer is too long"));
+    if (to->length == to->size) lose_answer(TEXT("its answer is too long"));
     limit_time(socket, SO_RCVTIMEO);
     long count = sys_read(socket, to->at + to->length, to->size - to->length);
     if (count == -EINTR || count == -EAGAIN) continue;
@@ -280,18 +281,19 @@ static struct text read_answer(int socket, long *status) {
   struct buffer to = BUFFER(bytes);
   size_t head = 0;
   while (head == 0) {
-    if (!receive(socket, &to)) lose(TEXT("it has closed the connection before its answer"));
+    if (!receive(socket, &to)) lose_answer(TEXT("it has closed the connection before its answer"));
     head = head_length((struct text){to.at, to.length});
   }
   *status = number_of((struct text){to.at + sizeof "HTTP/1.1", 3});
   long length = content_length((struct text){to.at, head});
   if (!starts_with((struct text){to.at, head}, TEXT("http/1.1 ")) || *status < 0 || length < 0)
-    lose(TEXT("its answer is not HTTP with a length"));
+    lose_answer(TEXT("its answer is not HTTP with a length"));
   while (to.length - head < (size_t)length)
-    if (!receive(socket, &to)) lose(TEXT("it has closed the connection in its answer"));
+    if (!receive(socket, &to)) lose_answer(TEXT("it has closed the connection in its answer"));
   return (struct text){to.at + head, (size_t)length};
 }
 
+// Prints the agent's answer, and ends with the exit code of the specification: 0 for a result, 1 for an error object.
 __attribute__((noreturn)) static void print_answer(int socket) {
   long status;
   struct text body = read_answer(socket, &status);
@@ -301,7 +303,7 @@ __attribute__((noreturn)) static void print_answer(int socket) {
   bool is_object = find_fields(body, fields, sizeof fields / sizeof *fields);
   bool is_result = status == 200 && is_object;
   if (!is_result && !(is_object && number_of(code) >= 0 && message.length > 0 && message.at[0] == '"'))
-    lose(TEXT("its answer is neither a result nor an error object"));
+    lose_answer(TEXT("its answer is neither a result nor an error object"));
   // DEL and CHECK print nothing.
   if (is_result && !equals(verb, TEXT("ADD"))) sys_exit(0);
   bool is_printed = write_all(1, body.at, body.length) && write_all(1, "\n", 1);
@@ -316,9 +318,9 @@ __attribute__((noreturn, used)) void start(const long *stack) {
   struct buffer head = BUFFER(line);
   environment = (const char *const *)(stack + 1 + stack[0] + 1);
   verb = variable(TEXT("CNI_COMMAND"));
-  if (!equals(verb, TEXT("ADD")) && !equals(verb, TEXT("DEL")) && !equals(verb, TEXT("CHECK"))) execute_program();
+  if (!equals(verb, TEXT("ADD")) && !equals(verb, TEXT("DEL")) && !equals(verb, TEXT("CHECK"))) execute_berth();
   read_input();
-  if (!read_conf() || !append_call(&body)) execute_program();
+  if (!read_conf() || !append_call(&body)) execute_berth();
   append(&head, TEXT("POST /call HTTP/1.1\r\nHost: berth\r\nConnection: close\r\nContent-Length: "));
   append_number(&head, body.length);
   append(&head, TEXT("\r\n\r\n"));

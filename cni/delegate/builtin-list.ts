@@ -27,7 +27,7 @@ export async function chainFolderOf(
   return (await files.list(folder)) === undefined ? confDir : folder;
 }
 
-/** The list of the built-in network alone, as JSON. A pod gets one address of each CIDR. */
+/** The list of a built-in network alone, as JSON; of the node's own one by default. A pod gets one address of each CIDR. */
 export function formatBuiltinList(
   podCIDRs: readonly string[],
   { name, bridge }: { readonly name: string; readonly bridge: string } = { name: "berth", bridge: DEFAULT_BRIDGE },

@@ -61,7 +61,7 @@ export async function collectGarbage(
 
 type Collection = ReturnType<typeof createCollection>;
 
-/** What the phases of one collection have in common: what they have deleted, what has failed, and what each attachment is. */
+/** What the phases of one collection share: the deleted attachments, the failures, and the state of each attachment. */
 function createCollection(deps: CollectGarbageDeps, sandboxes: ListedSandboxes, signal: AbortSignal) {
   const deleted: AttachmentKey[] = [];
   const failures: CniError[] = [];
@@ -75,7 +75,7 @@ function createCollection(deps: CollectGarbageDeps, sandboxes: ListedSandboxes, 
       if (state === "young") youngestAt = Math.max(youngestAt ?? 0, facts.addedAt ?? 0);
       return state;
     },
-    /** Goes on after a failure of a plugin. */
+    /** Collects a failure of a plugin, so that the collection goes on. */
     async attempt(work: () => Promise<void>): Promise<void> {
       await work().catch((error: unknown) => {
         if (!(error instanceof CniError)) throw error;
@@ -105,7 +105,7 @@ async function collectSecondaryNetworks(
   }
 }
 
-/** GC of the chain: the attachments that have outlived their sandboxes, and what its plugins keep of others. */
+/** Calls GC of the chain: it deletes the attachments that have outlived their sandboxes, and what plugins have of unknown ones. */
 async function collectCurrentChain(
   { deps, signal, deleted, stateOf, attempt }: Collection,
   chain: NetworkConf,
@@ -119,7 +119,7 @@ async function collectCurrentChain(
   });
 }
 
-/** Deletes the attachments of earlier chains, and what the runtime has cached of the delegate beside those that are gone. */
+/** Deletes the stale attachments of earlier chains, and the runtime's own entries of the delegate whose attachments are gone. */
 async function collectEarlierChains(
   { deps, signal, deleted, stateOf, attempt }: Collection,
   chain: NetworkConf | undefined,

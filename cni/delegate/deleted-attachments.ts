@@ -1,17 +1,21 @@
 import type { Attachment } from "../chain.ts";
 
-/** Says which attachments this process has deleted: runtimes call DEL when a sandbox is stopped, and again when it is removed. */
+/**
+ * The attachments that this process has deleted. Runtimes call DEL when a sandbox is stopped, and again when it is removed: the
+ * second call has nothing to delete.
+ */
 export interface DeletedAttachments {
   has(attachment: AttachmentName): boolean;
-  /** Keeps the newest thousand: DEL of an older one is executed again. */
+  /** Remembers the newest thousand: a second DEL of an older one is executed again. */
   add(attachment: AttachmentName): void;
-  /** Another ADD may make something that has to be deleted. */
+  /** To be called before ADD, which makes what the next DEL has to delete. */
   remove(attachment: AttachmentName): void;
 }
 
+/** Without the network: the runtime does not know the chain. */
 type AttachmentName = Pick<Attachment, "containerId" | "ifName">;
 
-const MAX_KEPT = 1000;
+const MAX_REMEMBERED = 1000;
 
 export function createDeletedAttachments(): DeletedAttachments {
   // A set iterates in the order of its insertions.
@@ -21,7 +25,7 @@ export function createDeletedAttachments(): DeletedAttachments {
     add(attachment) {
       names.add(nameOf(attachment));
       const [oldest] = names;
-      if (names.size > MAX_KEPT && oldest !== undefined) names.delete(oldest);
+      if (names.size > MAX_REMEMBERED && oldest !== undefined) names.delete(oldest);
     },
     remove: (attachment) => void names.delete(nameOf(attachment)),
   };

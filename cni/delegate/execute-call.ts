@@ -33,7 +33,7 @@ export interface ExecuteCallDeps {
   readonly confDir: string;
   /** The secondary networks that pods select. */
   readonly definitions: NetworkDefinitions;
-  /** A process that executes one call has none. */
+  /** The attachments that earlier calls have deleted; undefined in a process that executes one call. */
   readonly deleted?: DeletedAttachments;
 }
 
@@ -81,13 +81,13 @@ async function executeVerb(
     }
     case "DEL": {
       const conf = await chainIfUsable(files, confDir);
-      const likely = await readEntry(deps, conf, attachment);
-      // The second DEL of a runtime. Another process, such as berth cni, may have added the attachment again.
-      if (likely === undefined && deleted?.has(attachment) === true) return undefined;
-      const entry = likely ?? (await searchEntry(deps, attachment));
+      const ofChain = await readEntry(deps, conf, attachment);
+      // The runtime's second DEL. With an entry, another process, such as berth cni, has added the attachment again.
+      if (ofChain === undefined && deleted?.has(attachment) === true) return undefined;
+      const entry = ofChain ?? (await searchEntry(deps, attachment));
       const network = entry?.network ?? conf?.name;
       await deleteSecondaryNetworks(deps, entry, attachment, signal);
-      // Neither a network nor an attachment: nothing that this call could delete. The next one may find the list again.
+      // Neither a network nor an entry: this call cannot delete anything. The next one may find a usable list.
       if (network === undefined) return undefined;
       await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
       deleted?.add(attachment);
@@ -117,16 +117,16 @@ export async function chainIfUsable(
   }
 }
 
-/** The attachment's entry in the cache, if it is of the network `likely`. */
+/** The attachment's entry in the cache for this network; undefined if there is none, or no network. */
 async function readEntry(
   { cache }: ExecuteCallDeps,
-  likely: NetworkConf | undefined,
+  conf: NetworkConf | undefined,
   { containerId, ifName }: Attachment,
 ): Promise<CacheEntry | undefined> {
-  return likely && (await cache.read({ network: likely.name, containerId, ifName }));
+  return conf && (await cache.read({ network: conf.name, containerId, ifName }));
 }
 
-/** The attachment's entry in the cache, of whichever network. Reads all entries. */
+/** The attachment's entry in the cache, for any network but the delegate's. Reads all entries. */
 async function searchEntry(
   { cache }: ExecuteCallDeps,
   { containerId, ifName }: Attachment,

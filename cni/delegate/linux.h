@@ -1,5 +1,5 @@
-// The system calls of berth-cni.c without a C library: a program that has none starts in the shortest time. Numbers and constants
-// are those of Linux on x86-64 and arm64.
+// The system calls of berth-cni.c without a C library, whose start would take longer than a call. Numbers and constants are those of
+// Linux on x86-64 and arm64.
 #pragma once
 
 #include <stdbool.h>
@@ -138,11 +138,11 @@ __attribute__((noreturn)) static void sys_exit(int code) {
   for (;;) call6(SYS_exit_group, code, 0, 0, 0, 0, 0);
 }
 
-// Compilers call these for copies of their own.
+// Compilers call these for assignments of structures and arrays.
 void *memcpy(void *to, const void *from, size_t size) {
   for (size_t at = 0; at < size; at++) {
     ((char *)to)[at] = ((const char *)from)[at];
-    // Keeps the compiler from making a call of memcpy of this loop.
+    // Keeps the compiler from turning this loop into a call of memcpy.
     __asm__ volatile("" ::: "memory");
   }
   return to;

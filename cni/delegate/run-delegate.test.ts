@@ -117,7 +117,7 @@ test("the time limit is that of the whole call, also without an agent", async ()
   });
 });
 
-test("of a call that the small form hands over, only the time that is left", async () => {
+test("a call that the static form hands over has only the time that is left", async () => {
   const clock = new FakeClock();
   const execute: DelegateDeps["execute"] = (_conf, _call, signal) => hang(signal);
   const ended = run("DEL", away, { clock, execute, args: ["--time-left-ms=500"] });

@@ -9,11 +9,11 @@ import { DELEGATE_VERSION, type DelegateConf, parseDelegateConf } from "./delega
 import { toErrorObject } from "./error-object.ts";
 import type { CallOutput } from "./execute-call.ts";
 
-/** As MAX_INPUT of berth-cni.c, which hands a longer configuration over to this program. */
+/** As MAX_INPUT of berth-cni.c, which leaves a longer configuration to this program. */
 const MAX_CONF_BYTES = 1 << 20;
 
 export interface DelegateDeps {
-  /** A runtime gives none. The small form of the plugin says how much of the call's time is left: `--time-left-ms=N`. */
+  /** A runtime gives none. The static form, berth-cni.c, passes on how much of the call's time is left: `--time-left-ms=N`. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly readStdin: () => Promise<string>;
@@ -46,7 +46,7 @@ export async function runDelegate(deps: DelegateDeps): Promise<DelegateExit> {
 async function answer(deps: DelegateDeps): Promise<CallOutput> {
   const { args, env, readStdin } = deps;
   const verb = env["CNI_COMMAND"] ?? "";
-  const timeLeftMs = parseTimeLeft(args);
+  const timeLeftMs = parseTimeLeftMs(args);
   if (verb === "VERSION") return { cniVersion: DELEGATE_VERSION, supportedVersions: [DELEGATE_VERSION] };
   // The agent calls STATUS and GC of the chain itself.
   if (verb === "STATUS" || verb === "GC") return undefined;
@@ -96,8 +96,8 @@ async function callInTime(
   }
 }
 
-/** Undefined without arguments. Throws `CniError` with code 4 for any other than the one of the small form. */
-function parseTimeLeft(args: readonly string[]): number | undefined {
+/** The milliseconds of `--time-left-ms`; undefined without arguments. Throws `CniError` with code 4 for any others. */
+function parseTimeLeftMs(args: readonly string[]): number | undefined {
   const [first, ...rest] = args;
   if (first === undefined) return undefined;
   const [, digits] = /^--time-left-ms=([1-9]\d{0,14})$/.exec(first) ?? [];
@@ -106,7 +106,10 @@ function parseTimeLeft(args: readonly string[]): number | undefined {
   throw new CniError(cniCodes.invalidEnvironment, message);
 }
 
-/** Throws `CniError` with code 6 for a text that is too long or no object, with code 1 for another version than the list of `berth cni install` has. */
+/**
+ * Throws `CniError` with code 6 for a text that is too long or no JSON object, with code 1 for another version than the list of
+ * `berth cni install` has.
+ */
 function parseConf(text: string): Readonly<Record<string, unknown>> {
   if (Buffer.byteLength(text) > MAX_CONF_BYTES)
     throw new CniError(

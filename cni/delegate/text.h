@@ -1,5 +1,5 @@
-// Texts of berth-cni.c: with a length instead of an end, in buffers of a fixed size, and just enough of JSON to find the fields of an
-// object. The agent parses what it gets.
+// Texts of berth-cni.c, with a length instead of a final zero; buffers of a fixed size; and as much of JSON as finds the fields of an
+// object. The agent parses in full what it gets.
 #pragma once
 
 #include "linux.h"
@@ -32,6 +32,7 @@ static bool contains(struct text text, char wanted) {
   return false;
 }
 
+// Sets `is_full` and appends nothing if the text does not fit.
 static void append(struct buffer *to, struct text text) {
   if (text.length > to->size - to->length) {
     to->is_full = true;
@@ -62,7 +63,7 @@ static long number_of(struct text text) {
   return number;
 }
 
-// Without regard to the case of the text.
+// Whether a text, in upper or lower case, starts with `lowercase`.
 static bool starts_with(struct text text, struct text lowercase) {
   if (text.length < lowercase.length) return false;
   for (size_t at = 0; at < lowercase.length; at++) {
@@ -78,7 +79,7 @@ static const char *skip_space(const char *at, const char *end) {
   return at;
 }
 
-// The end of a string, or NULL.
+// The end of the string at `at`, or NULL if there is none.
 static const char *skip_string(const char *at, const char *end) {
   if (at == end || *at != '"') return NULL;
   for (at++; at < end; at++) {
@@ -88,7 +89,7 @@ static const char *skip_string(const char *at, const char *end) {
   return NULL;
 }
 
-// The end of a value, or NULL: of a string, of what stands in brackets, or of any other word.
+// The end of the value at `at`: a string, a pair of brackets with its content, or a word. NULL if there is none.
 static const char *skip_value(const char *at, const char *end) {
   size_t depth = 0;
   const char *start = at;
@@ -114,7 +115,8 @@ struct field {
   struct text *value;
 };
 
-// Finds fields of a JSON object; the value of a missing one stays. Returns false for what is no object, or has a name with an escape.
+// Finds fields of a JSON object; the value of a missing field stays as it is. Returns false if the text is no object, or if a name has an
+// escape.
 static bool find_fields(struct text json, const struct field *fields, size_t count) {
   const char *end = json.at + json.length;
   const char *at = skip_space(json.at, end);

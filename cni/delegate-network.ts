@@ -3,7 +3,7 @@ import type { NetworkConf } from "./conf.ts";
 /** The `type` of the delegate: the plugin that hands the runtime's calls over to the agent. Its binary has this name. */
 export const DELEGATE_TYPE = "berth-cni";
 
-/** The name of the delegate's network. The chain keeps its own, so that both have entries in the cache. */
+/** The name of the delegate's network. The chain has a name of its own, so that both have entries in the cache. */
 export const DELEGATE_NETWORK = "berth-delegate";
 
 /** Whether a network contains the delegate, which would call itself without end. */

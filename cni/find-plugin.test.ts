@@ -11,7 +11,7 @@ const files = {
   },
 } as unknown as Parameters<typeof findPlugin>[0];
 
-test("the first file of the name counts, for doctor and for calls, even if it cannot be executed", async () => {
+test("the first file of the name counts, even if it cannot be executed", async () => {
   expect(await findPlugin(files, ["/a", "/b"], "bridge")).toEqual({ path: "/a/bridge", isExecutable: false });
   expect(await findPlugin(files, ["/b", "/a"], "bridge")).toEqual({ path: "/b/bridge", isExecutable: true });
 });

@@ -1,6 +1,6 @@
 import type { Files } from "../host/fs/files.ts";
 
-/** Where a plugin's binary is, and whether it can be executed; undefined if no folder has it. */
+/** Where a plugin's binary is, and whether it can be executed. */
 export interface FoundPlugin {
   readonly path: string;
   readonly isExecutable: boolean;
@@ -9,8 +9,8 @@ export interface FoundPlugin {
 const EXECUTABLE = 0o111;
 
 /**
- * Searches a plugin's binary as libcni does: the first file of its name counts, even if it cannot be executed and a later folder has one
- * that can. Rejects with `FilesError` if a folder cannot be read.
+ * Searches `binDirs` for a plugin's binary as libcni does: the first file of its name counts, even if it cannot be executed and a
+ * later folder has one that can. Resolves with undefined if no folder has it. Rejects with `FilesError` if a folder cannot be read.
  */
 export async function findPlugin(
   files: Pick<Files, "stat">,

@@ -32,8 +32,8 @@ export interface PodBridge {
 export const usualCni = { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] } as const;
 
 /**
- * Reads the first network configuration of `confDir`, and which of its plugins are in none of `binDirs`, or cannot be executed. Rejects with `FilesError`
- * if the folder or the file cannot be read, such as without being root.
+ * Reads the first network configuration of `confDir`, and which of its plugins are in none of `binDirs` or cannot be executed.
+ * Rejects with `FilesError` if the folder or the file cannot be read, such as without being root.
  */
 export async function readCniFacts(
   files: Pick<Files, "list" | "read" | "stat">,

@@ -46,7 +46,7 @@ export interface ResultCacheDeps {
 const FOLDER = "results";
 const ASIDE = ".unreadable";
 const MAX_FILE_BYTES = 4 << 20;
-/** libcni writes a file in its place, not atomically: one that is just being written is whole after a moment. */
+/** libcni does not write its files atomically: a file that is being written is complete a moment later. */
 const READ_AGAIN_AFTER_MS = [5, 20, 80] as const;
 
 export function createResultCache({ files, clock, onUnreadable }: ResultCacheDeps): ResultCache {
@@ -62,7 +62,7 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
     return typeof entry === "string" ? await setAside(fileName, entry) : entry;
   }
 
-  /** The entry, why the file holds none, or undefined without a file. */
+  /** Resolves with the entry, with the reason why the file holds none, or with undefined without a file. */
   async function readOnce(fileName: string, key?: AttachmentKey): Promise<CacheEntry | string | undefined> {
     try {
       return decodeCacheEntry(await files.read(pathOf(fileName), MAX_FILE_BYTES), key);

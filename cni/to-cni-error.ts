@@ -5,9 +5,9 @@ import { codes } from "./builtin/errors.ts";
 import { CniError, cniCodes } from "./error.ts";
 
 /**
- * Any failure as a `CniError` with the words of its cause: code 100 for what the kernel refuses over netlink, 5 for files, 999 for
- * a fault of this program. With `plugin` it names the plugin in which it happened, unless it has a name already: a plugin of
- * this process may not know its own.
+ * Any failure as a `CniError` with the message of its cause: code 100 for a request that the kernel refuses over netlink, 5 for
+ * files, 999 for a fault of this program. `plugin` names the plugin that has failed, unless the error names one already: a plugin
+ * inside this process may not know its own name.
  */
 export function toCniError(error: unknown, plugin?: string): CniError {
   if (!(error instanceof CniError)) return new CniError(codeOf(error), messageOf(error), { plugin, cause: error });
@@ -18,7 +18,7 @@ export function toCniError(error: unknown, plugin?: string): CniError {
 
 function codeOf(error: unknown): number {
   if (error instanceof NetlinkError) return codes.kernel;
-  // Of node:fs, where a call has to be synchronous: a system call and the name of its error.
+  // An error of node:fs, which synchronous calls throw, has the system call and the name of its error.
   const isOfSystemCall = error instanceof Error && "syscall" in error && "code" in error;
   return error instanceof FilesError || isOfSystemCall ? cniCodes.ioFailure : cniCodes.internal;
 }

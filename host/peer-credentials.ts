@@ -8,8 +8,8 @@ const UCRED_BYTES = 12;
 
 /**
  * The user id of the process that has connected to a unix socket, by the descriptor of the connection; undefined if the kernel
- * or glibc does not tell it. Rule: SO_PEERCRED of unix(7). The kernel has noted it at connect(2): no later change of the
- * process counts.
+ * refuses the call or the C library cannot be opened. Rule: SO_PEERCRED of unix(7). The kernel notes the id at connect(2): later
+ * changes of the process do not count.
  */
 export function readPeerUid(descriptor: number): number | undefined {
   const { i32, ptr } = FFIType;

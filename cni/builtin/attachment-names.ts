@@ -36,7 +36,7 @@ export const linkAlias = (network: string, id: AttachmentId): string => `${alias
 /** What the aliases of all attachments of a network begin with. */
 export const aliasPrefix = (network: string): string => `berth ${network} `;
 
-/** The alias of a bridge that a network has made. A bridge that it has found keeps its own alias. */
+/** The alias of a bridge that this network has made. A bridge that existed before keeps its own alias. */
 export const bridgeAlias = (network: string): string => `berth ${network}`;
 
 /**

@@ -13,13 +13,13 @@ import { isMasqueradeChain, masqueradeChain, TABLE } from "./ruleset.ts";
 
 export interface BuiltinRemovalOptions {
   readonly netlink: Netlink;
-  /** The record of all networks. */
+  /** The folder with the records of all networks. */
   readonly folder: string;
   /** The path of the node's network namespace; undefined for that of this process. */
   readonly nodeNamespace?: string | undefined;
 }
 
-/** The networks that this machine has a record of, by name. */
+/** The names of the networks of which this machine has a record. */
 function recordedNetworks({ folder }: Pick<BuiltinRemovalOptions, "folder">): readonly string[] {
   try {
     return readdirSync(folder).toSorted();
@@ -30,13 +30,14 @@ function recordedNetworks({ folder }: Pick<BuiltinRemovalOptions, "folder">): re
 }
 
 export interface IdleRemovalOptions extends BuiltinRemovalOptions {
-  /** Those of the executors that may add pods meanwhile. */
+  /** The locks of the executors, which may add pods at the same time. */
   readonly locks: Pick<AttachmentLocks, "withNetwork">;
 }
 
 /**
- * Removes every network without pods as `removeNetwork` does, and resolves with their names. A network whose pods exist
- * stays as it is; no ADD of it runs meanwhile. Rejects with `CniError`, and with the signal's reason when that aborts.
+ * Removes every network without pods as `removeNetwork` does, and resolves with the names of the removed ones. A network with
+ * pods stays as it is; no ADD of a network runs while it is removed. Rejects with `CniError`, and with the signal's reason when
+ * that aborts.
  */
 export async function removeIdleNetworks(options: IdleRemovalOptions, signal: AbortSignal): Promise<readonly string[]> {
   const removed: string[] = [];
@@ -78,7 +79,7 @@ export function hasNetwork(options: BuiltinRemovalOptions, network: string): boo
 
 /**
  * Removes all that a network has on the node: its attachments, the bridge if the network has made it, its rules, and its
- * record; the last network takes the table of nftables along. Safe to repeat: the record goes last. Rejects with `CniError`.
+ * record. With the last network it removes the table of nftables. Safe to repeat: the record goes last. Rejects with `CniError`.
  *
  * @internal
  */
@@ -102,7 +103,7 @@ export async function removeNetwork(
   }
 }
 
-/** The pods' links without a record, and the bridge. */
+/** Deletes the links of pods that have no record, and the bridge if the network has made it. */
 function removeLinks(node: NodeNetwork, network: string): void {
   const own = listLinks(node.route).filter(
     ({ alias }) => alias === bridgeAlias(network) || alias.startsWith(aliasPrefix(network)),
@@ -110,12 +111,13 @@ function removeLinks(node: NodeNetwork, network: string): void {
   for (const { name } of own) deleteLink(node.route, name);
 }
 
+/** Deletes the network's chain; the whole table if no other network has a chain. */
 function removeRules(node: NodeNetwork, network: string): void {
   const chain = masqueradeChain(network);
   const ofTable = listChains(node.netfilter).filter(({ family, table }) => family === "inet" && table === TABLE);
   if (ofTable.length === 0) return;
   const isLast = ofTable.every((each) => each.chain === chain || !isMasqueradeChain(each.chain));
   const hasOwn = ofTable.some((each) => each.chain === chain);
-  const ownRemoval = hasOwn ? [flushChain(TABLE, chain), deleteChain(TABLE, chain)] : [];
-  change(node.netfilter, isLast ? [deleteTable(TABLE)] : ownRemoval);
+  const chainRemoval = hasOwn ? [flushChain(TABLE, chain), deleteChain(TABLE, chain)] : [];
+  change(node.netfilter, isLast ? [deleteTable(TABLE)] : chainRemoval);
 }

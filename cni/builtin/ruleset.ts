@@ -119,7 +119,7 @@ const MASQUERADE = "masquerade-";
 
 export const masqueradeChain = (network: string): string => `${MASQUERADE}${network}`;
 
-/** Whether a chain is that of a network, of whatever name. */
+/** Whether a chain is the masquerade chain of any network. */
 export const isMasqueradeChain = (chain: string): boolean => chain.startsWith(MASQUERADE);
 
 /**

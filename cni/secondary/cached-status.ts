@@ -6,9 +6,9 @@ import { formatNetworkStatus, type NetworkStatus, networkStatusOf } from "./netw
 import { secondaryNetworksOf } from "./secondary-network.ts";
 
 /**
- * The value of the annotation `k8s.v1.cni.cncf.io/network-status` for the pod with this uid, by the results of ADD in the cache.
- * Undefined for a pod without secondary networks, and as long as the cache does not have all of them. Of several sandboxes the
- * last one counts. Rejects as `ResultCache`.
+ * The value of the annotation `k8s.v1.cni.cncf.io/network-status` for the pod with this uid, from the results of ADD in the cache.
+ * Undefined for a pod without secondary networks, and until the cache has the results of all of them. Of several sandboxes the
+ * newest one counts. Rejects as `ResultCache`.
  */
 export async function readCachedStatus(
   cache: Pick<ResultCache, "list" | "read" | "addedAt">,

@@ -28,7 +28,7 @@ export interface NetworkPod {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** It has a mirror pod at the API server, with another uid, and perhaps none yet. */
+  /** A static pod has a mirror pod at the API server, with another uid, or none yet. */
   readonly isStatic: boolean;
 }
 
@@ -36,8 +36,8 @@ export interface NetworkPod {
 export interface NetworkDefinitions {
   read(reference: Pick<NetworkDefinition, "namespace" | "name">, signal: AbortSignal): Promise<NetworkDefinition>;
   /**
-   * Writes the annotation `k8s.v1.cni.cncf.io/network-status` of a pod. A pod that is gone is success; a static pod does not wait for
-   * its mirror pod.
+   * Writes the annotation `k8s.v1.cni.cncf.io/network-status` of a pod. A pod that is gone is success. For a static pod it does not
+   * wait: the mirror pod gets the annotation when it exists.
    */
   publishStatus(pod: NetworkPod, status: string, signal: AbortSignal): Promise<void>;
 }

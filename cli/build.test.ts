@@ -36,7 +36,7 @@ test("a bug of the script itself is not reported as a user error", () => {
   expect(describeBuildError(new TypeError("undefined is not a function"))).toBeUndefined();
 });
 
-test("without a C compiler the build says which form of berth-cni it contains", async () => {
+test("a build says which form of berth-cni it contains", async () => {
   const delegate = await compileDelegate("/nowhere/cc", "/nowhere/berth-cni");
   expect(delegate).toBeUndefined();
   const target = process.arch === "arm64" ? "x64" : "arm64";

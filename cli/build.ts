@@ -10,7 +10,7 @@ import { compileDelegate, compilerOf, type Target } from "./compile-delegate.ts"
 const usage = `npm run build -- [--arch x64|arm64]
 
 Builds dist/berth and the link dist/kubelet; for the other processor dist/berth-x64 or dist/berth-arm64. With a C compiler of the
-target (cc; for the other processor aarch64-linux-gnu-gcc or x86_64-linux-gnu-gcc) it contains the small form of berth-cni.
+target (cc; for the other processor aarch64-linux-gnu-gcc or x86_64-linux-gnu-gcc) it contains the static form of berth-cni.
 
   --arch     the target processor (default: this machine's)
 `;
@@ -107,7 +107,7 @@ ${describeDelegate(target, delegate)}`;
 }
 
 /**
- * The form of the plugin `berth-cni` that a build contains.
+ * One line about the form of the plugin `berth-cni` that a build contains. `delegate`: the static form, if it was compiled.
  *
  * @internal
  */

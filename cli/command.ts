@@ -12,7 +12,7 @@ export interface Command {
   readonly synopsis: string;
   readonly introduction: string;
   readonly flags: readonly Flag[];
-  /** Those that the help shows; all if they are not given. */
+  /** The flags that the help shows; all of them by default. */
   readonly shownFlags?: readonly Flag[];
   /** The flags of another program that the command takes, too, and those of them that its help shows. */
   readonly passedOn?: { readonly all: readonly FlagGroup[]; readonly shown: FlagGroup };

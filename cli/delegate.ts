@@ -8,8 +8,9 @@ import type { NetworkDefinitions } from "../cni/secondary/pod-networks.ts";
 import { createClock } from "../host/clock.ts";
 
 /**
- * This program as the CNI plugin `berth-cni`, which a container runtime starts for each call, itself or by way of the small form in
- * `berth-cni.c`. The parameters are in the environment. Prints what the specification says and returns the exit code. It loads the executor only when the agent is away.
+ * This program as the CNI plugin `berth-cni`, which a container runtime starts for each call, or which the static form in `berth-cni.c`
+ * executes. The parameters are in the environment. Prints what the specification says and returns the exit code. It loads the executor
+ * only when the agent is away.
  */
 export async function runCniDelegate(args: readonly string[]): Promise<number> {
   const { env } = process;

@@ -57,8 +57,8 @@ export async function runExplain(args: readonly string[]): Promise<number> {
 function withCommands(explanation: PodExplanation, rootDir: string | undefined): PodExplanation {
   const { cause } = explanation;
   if (cause === undefined) return explanation;
-  const [cure = "", ...commands] = [cause.cure, ...cause.commands].map((each) => withRootDir(each, rootDir));
-  return { ...explanation, cause: { ...cause, cure, commands } };
+  const commands = cause.commands.map((each) => withRootDir(each, rootDir));
+  return { ...explanation, cause: { ...cause, cure: withRootDir(cause.cure, rootDir), commands } };
 }
 
 function refuse(message: string, code: number): number {

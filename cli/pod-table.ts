@@ -14,7 +14,7 @@ export interface PodTableOptions {
   readonly namespace?: string | undefined;
   /** The width of the terminal; infinite for a file or a pipe. */
   readonly columns?: number;
-  /** The command that shows this table, for a note. */
+  /** The command that shows this table, which a note repeats; `berth pods` by default. */
   readonly command?: string;
   /** What happens to a note that is longer than a line. */
   readonly longNotes?: "break" | "cut";

@@ -49,12 +49,12 @@ export async function runPods(args: readonly string[]): Promise<number> {
   process.stdout.once("error", exitOnBrokenPipe);
   const namespace = given.isSet("all-namespaces") ? undefined : given.text("namespace") || undefined;
   const isTable = given.text("output") === "table";
-  const repeated = withRootDir("berth pods", givenRootDir(given));
+  const podsCommand = withRootDir("berth pods", givenRootDir(given));
   const showVolumes = (listing: VolumeListing) =>
-    isTable ? formatVolumes(listing, columnsOf(process.stdout), repeated) : `${JSON.stringify(listing)}\n`;
+    isTable ? formatVolumes(listing, columnsOf(process.stdout), podsCommand) : `${JSON.stringify(listing)}\n`;
   const show = (listing: PodListing) =>
     isTable
-      ? formatPods(listing, { namespace, columns: columnsOf(process.stdout), command: repeated })
+      ? formatPods(listing, { namespace, columns: columnsOf(process.stdout), command: podsCommand })
       : `${JSON.stringify(listing)}\n`;
   const socket = socketPath(given.text("root-dir"));
   try {

@@ -5,7 +5,10 @@ import { hangingLines } from "./terminal-text.ts";
 
 type Row = readonly [name: string, text: string];
 
-/** The text of `berth status`: one line per item, or several on a terminal of so few columns. `podsCommand` is what it refers to. */
+/**
+ * The text of `berth status`: one line per item, or several on a terminal of so few columns. `podsCommand`: the command that shows
+ * the pods of the same agent.
+ */
 export function formatStatus(
   {
     node,

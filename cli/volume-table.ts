@@ -8,7 +8,7 @@ const HEADER = ["NAMESPACE", "POD", "VOLUME", "KIND", "USED", "AVAILABLE", "CAPA
 
 /**
  * The text of `berth pods --volumes`: a table of the volumes, then why some have no figures. `columns`: the width of the
- * terminal; infinite for a file or a pipe.
+ * terminal; infinite for a file or a pipe. `command`: the `berth pods` that a note repeats.
  */
 export function formatVolumes(
   { pods }: VolumeListing,

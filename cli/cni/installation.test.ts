@@ -71,13 +71,13 @@ test("install writes the list and the link, again over what is there, and uninst
   }
 });
 
-test("install writes the small form with a link to the program beside it, and uninstall removes both", async () => {
-  const [plugin, whole] = [join(folder, "bin/berth-cni"), join(folder, "bin/berth-cni.program")];
-  // Over a link of an earlier build, over itself, and in its stead a link again.
+test("install writes the static form with a link to the program beside it, and uninstall removes both", async () => {
+  const [plugin, link] = [join(folder, "bin/berth-cni"), join(folder, "bin/berth-cni.program")];
+  // It replaces the link of an earlier build and itself, and a link replaces it.
   await installDelegate(paths(), deps());
   for (const content of ["first", "second"]) {
     await installDelegate(paths(), deps([], "/opt/berth", Buffer.from(content)));
-    expect([await readFile(plugin, "utf8"), await readlink(whole)]).toEqual([content, "/opt/berth"]);
+    expect([await readFile(plugin, "utf8"), await readlink(link)]).toEqual([content, "/opt/berth"]);
     expect((await lstat(plugin)).mode).toBe(0o100755);
   }
   await installDelegate(paths(), deps());
@@ -89,7 +89,7 @@ test("install writes the small form with a link to the program beside it, and un
 
 test("install over a program of another maker is refused, in both forms", async () => {
   await writeFile(join(folder, "bin/berth-cni"), "another program");
-  for (const form of [undefined, Buffer.from("small")])
+  for (const form of [undefined, Buffer.from("static")])
     await expect(installDelegate(paths(), deps([], "/usr/bin/berth", form))).rejects.toMatchObject({
       code: 4,
       message: `--bin-dir: ${folder}/bin/berth-cni is a file that berth cni install has not made; remove it`,

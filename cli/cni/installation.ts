@@ -28,21 +28,22 @@ export interface InstallationDeps {
   readonly cache: Pick<ResultCache, "list" | "remove">;
   /** The path of this program; undefined if it runs from source, so that no runtime can start it. */
   readonly program: string | undefined;
-  /** The small form of the plugin; undefined if this program was built without it. */
+  /** The static form of the plugin; undefined if this program was built without it. */
   readonly staticDelegate: Uint8Array | undefined;
 }
 
 interface Installation {
   /** The delegate's list. */
   readonly list: string;
-  /** The plugin that the runtime calls: its small form, or a link to this program. */
+  /** The plugin that the runtime calls: its static form, or a link to this program. */
   readonly binary: string;
 }
 
 /**
- * Makes the delegate the network of a container runtime: a list in the runtime's own folder, and the plugin among the others, in its
- * small form if there is one; `hasChain` says whether there is a network that it executes. The list comes last, so that a runtime that reads it finds the plugin. Rejects with `CniError` code 4 for folders
- * that do not fit, and with `FilesError`.
+ * Makes the delegate the network of a container runtime: writes its list into the runtime's own folder, and its plugin into the first
+ * folder of plugins, in the static form if this program has it. The list comes last, so that a runtime that reads it finds the plugin.
+ * `hasChain` says whether there is a network that the delegate executes. Rejects with `CniError` code 4 for folders that do not fit and
+ * for a plugin file of another maker, and with `FilesError`.
  */
 export async function installDelegate(
   paths: Paths,
@@ -100,7 +101,7 @@ export async function uninstallDelegate(
     );
   await files.remove(list);
   const hasBinary = await isInstalled(binary, files);
-  if (hasBinary) for (const path of [binary, wholeOf(binary)]) await files.remove(path);
+  if (hasBinary) for (const path of [binary, programLinkOf(binary)]) await files.remove(path);
   // The runtime deletes the pods that run from the chain now, and would leave what it has cached of the delegate.
   const { socket } = delegate ?? {};
   if (socket !== undefined)
@@ -108,12 +109,12 @@ export async function uninstallDelegate(
   return { list, binary, wasInstalled: delegate !== undefined || hasBinary };
 }
 
-/** What the small form executes when the agent is away: a link to this program beside it. */
-const wholeOf = (binary: string) => `${binary}.program`;
+/** The link to this program beside the static form, which executes it when the agent is away. */
+const programLinkOf = (binary: string) => `${binary}.program`;
 
-/** Whether a file is the plugin: a link, or a file with the link to the whole program beside it. Any other file is not ours. */
+/** Whether `berth cni install` has made a file: a link, or a file with the link to this program beside it. */
 async function isInstalled(binary: string, files: InstallationDeps["files"]): Promise<boolean> {
-  const links = [await files.readLink(binary), await files.readLink(wholeOf(binary))];
+  const links = [await files.readLink(binary), await files.readLink(programLinkOf(binary))];
   return links.some((target) => target !== undefined);
 }
 
@@ -123,8 +124,8 @@ async function installBinary(
   program: string,
   { files, staticDelegate }: Pick<InstallationDeps, "files" | "staticDelegate">,
 ): Promise<void> {
-  await files.link(wholeOf(binary), program);
-  if (staticDelegate === undefined) await files.rename(wholeOf(binary), binary);
+  await files.link(programLinkOf(binary), program);
+  if (staticDelegate === undefined) await files.rename(programLinkOf(binary), binary);
   else await files.write(binary, staticDelegate, 0o755);
 }
 

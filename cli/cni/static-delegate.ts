@@ -1,7 +1,7 @@
-/** The program in base64. Defined by a build on a machine with a C compiler; undefined in others and in a run from source. */
+/** The program in base64. A build on a machine with a C compiler defines it; other builds and runs from source do not. */
 declare const BERTH_STATIC_DELEGATE: string | undefined;
 
-/** The small form of the plugin `berth-cni` for this processor; undefined if this program was built without a C compiler. */
+/** The static form of the plugin `berth-cni` for this processor; undefined if this program was built without a C compiler. */
 export function staticDelegate(): Uint8Array | undefined {
   return typeof BERTH_STATIC_DELEGATE === "string" ? Buffer.from(BERTH_STATIC_DELEGATE, "base64") : undefined;
 }

@@ -2,6 +2,7 @@ import type { AttachmentKey, CacheEntry } from "../../cni/cache-entry.ts";
 import type { ConfFile } from "../../cni/conf-dir.ts";
 import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
 import type { CniResult } from "../../cni/result.ts";
+import type { NetworkPod } from "../../cni/secondary/pod-networks.ts";
 import { fitColumns } from "../columns.ts";
 
 type Rows = readonly (readonly string[])[];
@@ -72,8 +73,8 @@ export function attachmentTable(attachments: readonly AttachmentKey[], columns: 
   return table([["NETWORK", "CONTAINER", "INTERFACE"], ...rows], columns, []);
 }
 
-/** Attachments in the cache with the pods for which a container runtime has made them. */
-export function cachedTable(entries: readonly CacheEntry[], columns: number): string {
+/** The attachments in the cache, with the pods for which a container runtime has made them. */
+export function cachedAttachmentTable(entries: readonly CacheEntry[], columns: number): string {
   const rows = entries.map((entry) => {
     const { network, containerId, ifName } = entry;
     const pod = podOf(entry);
@@ -82,8 +83,8 @@ export function cachedTable(entries: readonly CacheEntry[], columns: number): st
   return table([["NETWORK", "POD", "INTERFACE", "CONTAINER"], ...rows], columns, []);
 }
 
-/** The pod in the arguments of a container runtime; undefined for an attachment by hand. */
-export function podOf({ args }: Pick<CacheEntry, "args">) {
+/** The pod that a container runtime has named in CNI_ARGS; undefined for an attachment that was made by hand. */
+export function podOf({ args }: Pick<CacheEntry, "args">): Pick<NetworkPod, "namespace" | "name"> | undefined {
   const [namespace, name] = [args.get("K8S_POD_NAMESPACE"), args.get("K8S_POD_NAME")];
   return namespace === undefined || name === undefined ? undefined : { namespace, name };
 }

@@ -1,6 +1,6 @@
 import type { CniCommandVerb } from "./settings.ts";
 
-/** What `berth cni VERB --help` shows besides the flags. */
+/** What `berth cni VERB --help` shows. */
 export interface VerbHelp {
   /** What follows `berth cni VERB`. */
   readonly synopsis: string;
@@ -73,8 +73,8 @@ Writes a list into --conf-dir, and the plugin berth-cni into the first --bin-dir
   uninstall: {
     synopsis: "[--conf-dir DIR] [--bin-dir DIR] [--root-dir DIR] [-o json]",
     introduction: `Removes what install has made: the list in --conf-dir, and the plugin in the first --bin-dir.
-It is refused, with their names, while pods of the built-in network exist. Then restart the agent, and the container runtime with its
-former conf_dir.
+Also removes the bridge and the rules of each built-in network. While pods of such a network exist it removes nothing, and names them.
+Then restart the agent, and the container runtime with its former conf_dir.
 `,
     flags: ["conf-dir", "bin-dir", "cache-dir", "chain-dir", "root-dir", ...OUTPUT],
   },

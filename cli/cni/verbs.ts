@@ -14,7 +14,7 @@ import { type InstallationDeps, installDelegate, uninstallDelegate } from "./ins
 import type { CniCommandVerb, CniSettings } from "./settings.ts";
 import {
   attachmentTable,
-  cachedTable,
+  cachedAttachmentTable,
   networkTable,
   type PluginState,
   pluginTable,
@@ -61,13 +61,13 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
       file: entry.file,
       ...("problem" in entry ? { problem: entry.problem.message } : networkFields(entry.conf)),
     }));
-    const attachments = own.map((entry) => ({
-      ...attachmentFields(entry),
-      ...(podOf(entry) && { pod: podOf(entry) }),
-    }));
+    const attachments = own.map((entry) => {
+      const pod = podOf(entry);
+      return { ...attachmentFields(entry), ...(pod !== undefined && { pod }) };
+    });
     const isGood = found.length > 0 && found.every((entry) => "conf" in entry);
     return {
-      text: own.length === 0 ? text : `${text}\n${cachedTable(own, columns)}`,
+      text: own.length === 0 ? text : `${text}\n${cachedAttachmentTable(own, columns)}`,
       json: { networks, attachments },
       isGood,
     };

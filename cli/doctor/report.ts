@@ -50,7 +50,10 @@ function machineReport({ machine, inventory, cgroupControllers }: MachineFacts):
   };
 }
 
-/** The text of `berth doctor`: the machine, then what stands in the way, then the rest. `columns`: where lines break. `command` checks again. */
+/**
+ * The text of `berth doctor`: the machine, then what stands in the way, then the rest. `columns`: where lines break. `command`: the
+ * command that checks the same agent again.
+ */
 export function reportText({ machine, findings }: DoctorReport, columns: number, command = "berth doctor"): string {
   const ordered = (["problem", "warning", "ok"] as const).flatMap((state) =>
     findings.filter((finding) => finding.state === state),

@@ -140,7 +140,7 @@ export const judgeNetwork: Judge = (facts) => {
 
 const networkOf = ({ conditions }: RuntimeFacts) => conditions.find(({ type }) => type === "NetworkReady");
 
-/** The network that needs neither a cluster's installation nor plugins. */
+/** How a node gets a network without that of a cluster and without plugins. */
 const USE_BUILTIN = `let the agent make a network of this node alone: berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration and --network=builtin for berth run`;
 
 const GET_PLUGINS =

@@ -3,7 +3,7 @@ import { FilesError } from "../../host/fs/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { openBuiltinList } from "./builtin-list.ts";
 
-test("a list that a full disk has refused is written at the next change of the Node object, and its condition says why", async () => {
+test("a list that a full disk refuses is written at the next change of the Node object, and the problem says why", async () => {
   const written: string[] = [];
   let isFull = true;
   const files = {

@@ -42,7 +42,7 @@ export interface NetworkAdapters {
   readonly metrics: Pick<KubeletMetrics, "kubelet">;
 }
 
-/** The cluster, with the networks that pods select; undefined on a standalone node. */
+/** The API server with the networks that pods select, and the mirror pods; undefined on a standalone node. */
 type NetworkCluster = Pick<ClusterNode, "kube" | "subscribeMirrors"> | undefined;
 
 /** The network that this agent executes. */

@@ -57,7 +57,7 @@ test("a network that is not ready says which file or program is missing, after t
   expect(await read(false)).toEqual([words, 1]);
 });
 
-test("the answer of a plugin to STATUS, which the runtime has called, is kept as it is", async () => {
+test("a plugin's answer to STATUS in the runtime's message stays as it is", async () => {
   await writeList(JSON.stringify({ cniVersion: "1.1.0", name: "pods", plugins: [{ type: "bridge" }] }));
   await writeFile(join(folder, "bin/bridge"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
   const answer = "Network plugin returns error: the IPAM daemon is starting";

@@ -18,9 +18,9 @@ interface NetworkCauseDeps {
  * A runtime's status whose condition NetworkReady also says which file or program is missing, since the runtime says only that its
  * network is not initialized. The runtime's words come first. While the network is ready nothing more is read. Rejects as `status`.
  *
- * It does not call STATUS of the plugins. containerd from 2.0 on and CRI-O do so whenever they are asked for their status, and
- * their words have the plugin's answer: a second call would start each plugin twice. Earlier releases of containerd know neither
- * STATUS nor the version 1.1.0 of CNI that has it.
+ * It does not call STATUS of the plugins. containerd from 2.0 on and CRI-O call it whenever they are asked for their status, and
+ * include the plugin's answer in their message: a second call would start each plugin twice. Earlier releases of containerd do not
+ * speak CNI 1.1.0, which has introduced STATUS.
  */
 export function withNetworkCause(status: Runtime["status"], deps: NetworkCauseDeps): Runtime["status"] {
   return async (options) => {

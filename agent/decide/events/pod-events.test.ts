@@ -219,11 +219,11 @@ const statusRows: readonly [name: string, events: readonly string[], says: reado
   ],
   ["the same cause is not recorded again", changeEvents(noFile, noFile), []],
   [
-    "another cause is recorded, since the event would go on naming the old one",
+    "another cause is recorded, since the event still names the old one",
     changeEvents(noFile, noBinary),
     ["Warning NetworkNotReady - network is not ready: bridge is missing"],
   ],
-  ["a network that is ready is no event", changeEvents(noBinary, waitingStatus("ContainerCreating")), []],
+  ["a network that becomes ready is no event", changeEvents(noBinary, waitingStatus("ContainerCreating")), []],
   [
     "a pull back-off is recorded",
     changeEvents(waitingStatus("ErrImagePull"), waitingStatus("ImagePullBackOff")),

@@ -53,7 +53,7 @@ export function eventsOfStatusChange(
   return [...networkEvents(before, after), ...containers];
 }
 
-/** `NetworkNotReady` is recorded when the pod starts to wait for the network, and again when the cause has changed. */
+/** `NetworkNotReady` is recorded when the pod starts to wait for the network, and again whenever the cause changes. */
 function networkEvents(before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
   const message = networkMessageOf(after);
   return message === undefined || message === networkMessageOf(before) ? [] : [warning("NetworkNotReady", message)];

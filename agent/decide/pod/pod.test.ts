@@ -259,7 +259,7 @@ const rows: readonly Row[] = [
     expected: "syncing, Running, running: stop container a within 30s: container a definition changed",
   },
   {
-    name: "a new pod first prepares its volumes",
+    name: "a new pod without volumes makes its directories beside its sandbox",
     observed: nothing,
     memory: emptyMemory,
     expected:

@@ -254,9 +254,9 @@ function resourcesBeforeSandbox(
 }
 
 /**
- * Whether a directory of the pod is made while the sandbox starts: nothing that has to be made before comes after it, and
- * the runtime reads it first with a container. CRI-O makes a log directory that is missing, with another mode, together
- * with the sandbox.
+ * Whether a directory of the pod is made while the sandbox starts: no missing resource needs it first, and the runtime
+ * reads it only with the first container. CRI-O makes a missing log directory together with the sandbox, with another
+ * mode; there the sandbox waits for it.
  */
 function isDirBesideSandbox(
   of: "podDirs" | "logDir",

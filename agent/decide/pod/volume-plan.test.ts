@@ -189,7 +189,7 @@ test("a pod's volumes are set up before its sandbox or beside it, and updated wh
   `);
 });
 
-test("a pod's directories are made beside its sandbox, unless a volume comes after them, they have failed or the runtime makes them", () => {
+test("a pod's directories are made beside its sandbox, unless a volume or user ids need them, they have failed, or the runtime makes them", () => {
   const [dirs, logs] = ["create the pod's directories", "create the pod's log directory"];
   const runs = "run sandbox (attempt 0): the pod has none";
   const bare: Pod = { ...pod, spec: { containers: [{ name: "a", image }] } };

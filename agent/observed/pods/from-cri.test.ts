@@ -123,7 +123,7 @@ const times: readonly [sentence: string, startedAt: number, finishedAt: number, 
   ["has no time of its end", 1_000, 0, 1_000],
 ];
 for (const [sentence, startedAt, finishedAt, expectedStart] of times)
-  test(`a container has not started after its end: one that ${sentence}`, () => {
+  test(`the start of an exited container is not after its end: one that ${sentence}`, () => {
     const nanos = (ms: number) => BigInt(ms) * 1_000_000n;
     const exited = { id: "c", state: ContainerState.CONTAINER_EXITED };
     const status = { ...exited, startedAt: nanos(startedAt), finishedAt: nanos(finishedAt) };

@@ -108,8 +108,9 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
 }
 
 /**
- * When a container has started that has ended, in milliseconds since the epoch. containerd takes the time when its start
- * returns: on a busy machine, a container that ran for an instant has ended by then. A container that never started has 0.
+ * When an exited container started, in milliseconds since the epoch, and never after its end; 0 if it never started.
+ * containerd notes the time when its start returns: on a busy machine, a container that ran for an instant has ended by
+ * then.
  */
 const startOf = (startedAt: number, finishedAt: number) =>
   finishedAt === 0 ? startedAt : Math.min(startedAt, finishedAt);

@@ -160,13 +160,13 @@ async function observe(cache: PodCacheState, uid: PodUid, desired: DesiredPod | 
   // again.
   const lacksName = known?.name === "" && name !== "";
   const entry = known === undefined || lacksName ? createPodCacheEntry(uid, namespace, name, lacksName) : known;
-  // The last list would have shown what is on disk of it, and this agent has made nothing since.
+  // The last list of the node has not shown the pod, and this agent has made nothing for it since.
   if (known === undefined && !cache.podsWithoutName.has(uid) && isFoundByLists(uid))
     entry.areFilesStale = entry.isCgroupStale = false;
   cache.entries.set(uid, entry);
   // A pod without a container needs all its images. The runtime looks for them while its files are read.
   const imagesOfNewPod = known === undefined ? imagesOf(cache, entry, desired) : undefined;
-  // It is awaited below, unless another read fails before.
+  // It is awaited below, unless one of the other reads rejects first.
   imagesOfNewPod?.catch(() => undefined);
   while (entry.areFilesStale) await readDirs(cache.podDirs, entry);
   if (entry.isCgroupStale) await readCgroup(cache, entry);

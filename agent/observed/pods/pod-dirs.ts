@@ -154,7 +154,7 @@ function isUidLike(name: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{7,127}$/.test(name);
 }
 
-/** Whether the lists of directories and of cgroups find this pod: systemd writes some other characters differently. */
+/** Whether the lists of directories and of cgroups find a pod by its uid: slices of systemd do not keep `.` and `_`. */
 export const isFoundByLists = (uid: PodUid): boolean => isUidLike(uid) && !/[._]/.test(uid);
 
 /** The highest N of the files `N.log` in a container's log folder, as `restartCount` counts. */

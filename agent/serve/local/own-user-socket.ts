@@ -12,16 +12,17 @@ export interface OwnUserSocket {
 }
 
 /**
- * Listens on a unix socket that only root may open, and passes the connections of this process's own user on to `server`: the
- * kernel has noted the user of each at connect(2). Others are closed, as where an administrator has changed the socket's mode, or a
- * program has given its descriptor away. Rejects with `FilesError` if the socket cannot be created.
+ * Listens on a unix socket that only root may open, and passes the connections of this process's own user on to `server`. It closes
+ * and logs the connections of other users, who can connect if an administrator has changed the socket's mode. Rule: SO_PEERCRED
+ * (decision 127). Rejects with `FilesError` if the socket cannot be created.
  */
 export async function listenForOwnUser(path: string, server: Server, log: Pick<Log, "warn">): Promise<OwnUserSocket> {
   const connections = new Set<Socket>();
   const listener = createServer((socket) => {
     const uid = peerUidOf(socket);
     if (uid === undefined || uid !== process.geteuid?.()) {
-      log.warn({ socket: path, uid }, "refused a connection of another user");
+      const whose = uid === undefined ? "whose user is unknown" : "of another user";
+      log.warn({ socket: path, uid }, `refused a connection ${whose}`);
       socket.destroy();
       return;
     }
@@ -46,7 +47,7 @@ export async function listenForOwnUser(path: string, server: Server, log: Pick<L
   };
 }
 
-/** Node has no public way to the descriptor. Without it the user is unknown, and the connection is refused. */
+/** The user id of the peer. Node has no public way to the descriptor; without one the id is unknown, and the connection is refused. */
 function peerUidOf(socket: Socket & { readonly _handle?: { readonly fd?: number } }): number | undefined {
   const descriptor = socket._handle?.fd;
   return descriptor === undefined || descriptor < 0 ? undefined : readPeerUid(descriptor);

@@ -36,7 +36,7 @@ function createFixture() {
   return { clock, kube, log, statuses, create, attach, written };
 }
 
-test("a mirror pod gets the status whether it is created before the networks are made or after it", async () => {
+test("a mirror pod gets the status, whether it is created before or after its networks are made", async () => {
   const before = createFixture();
   await before.create(selecting);
   expect([await before.written(), before.kube.calls]).toEqual([undefined, []]);
@@ -49,7 +49,7 @@ test("a mirror pod gets the status whether it is created before the networks are
   expect(await after.written()).toBe("[1]");
 });
 
-test("a mirror pod that a user deletes gets it again when it is back, and a new sandbox its own", async () => {
+test("a mirror pod that replaces a deleted one gets the status, and a new sandbox changes it", async () => {
   const { kube, create, attach, written } = createFixture();
   await create(selecting);
   await attach("[1]");
@@ -61,7 +61,7 @@ test("a mirror pod that a user deletes gets it again when it is back, and a new 
   expect(await written()).toBe("[3]");
 });
 
-test("nothing is written for a status that is there, nor for a mirror pod without other networks", async () => {
+test("nothing is written if the status is there already, nor for a mirror pod without secondary networks", async () => {
   const { kube, create, attach } = createFixture();
   await attach("[1]");
   await create(mirrorOf({ "k8s.v1.cni.cncf.io/networks": "lan", "k8s.v1.cni.cncf.io/network-status": "[1]" }));
@@ -70,7 +70,7 @@ test("nothing is written for a status that is there, nor for a mirror pod withou
   expect(kube.calls).toEqual([]);
 });
 
-test("a failure is logged and tried again, until it is stopped", async () => {
+test("a failed write is logged and repeated, until the agent stops", async () => {
   const { clock, kube, log, statuses, create, attach, written } = createFixture();
   const failure = () => new KubeError("TIMEOUT", "PATCH: no answer");
   kube.failures = { patch: [failure(), failure()] };

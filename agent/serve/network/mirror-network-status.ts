@@ -12,7 +12,7 @@ import { mirroredUid } from "../../decide/sources/api-pod.ts";
 
 export interface MirrorNetworkStatusOptions {
   readonly kube: Pick<KubeClient, "patch">;
-  /** The annotation's value for the static pod with this uid; undefined for a pod that has no other networks, or not yet. */
+  /** The annotation's value for the static pod with this uid; undefined if the pod has no secondary networks, or none yet. */
   readonly readStatus: (uid: string) => Promise<string | undefined>;
   readonly clock: Clock;
   readonly log: Pick<Log, "warn">;
@@ -20,14 +20,14 @@ export interface MirrorNetworkStatusOptions {
 
 /**
  * Writes the annotation `k8s.v1.cni.cncf.io/network-status` of mirror pods. A static pod starts without its mirror pod, and even without
- * the API server, and users may delete its mirror pod: so both events lead to a comparison.
+ * the API server, and users may delete its mirror pod: so each of the two events makes it compare what is written with the cache.
  */
 export interface MirrorNetworkStatus {
   /** A mirror pod was created or has changed. */
   onMirror(mirror: Pod): void;
   /** The networks of a static pod have been made. */
   onAttached(uid: string): void;
-  /** Resolves when no call is under way; none follows. */
+  /** Cancels the request under way, and resolves when it has ended; no other one follows. */
   stop(): Promise<void>;
 }
 

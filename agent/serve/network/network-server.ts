@@ -36,7 +36,8 @@ const MAX_BODY_BYTES = 1 << 20;
 
 /**
  * Serves the delegate of a container runtime on a unix socket for root alone: `POST /call` has one call as its body. The
- * answer is the result of CNI (200), or its error object (500). Rejects with `FilesError` if the socket cannot be created.
+ * answer is the result of CNI (200), or its error object (500, or 404 for another path). Rejects with `FilesError` if the
+ * socket cannot be created.
  */
 export async function serveNetwork(options: NetworkServerOptions): Promise<NetworkServer> {
   const { path, log } = options;

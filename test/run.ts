@@ -44,7 +44,7 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   print(`reports in ${reports}`);
   if (Bun.which(compilerOf()) === null)
-    print(`the small form of berth-cni is not tested, since this machine has no C compiler ${compilerOf()}`);
+    print(`the static form of berth-cni is not tested, since this machine has no C compiler ${compilerOf()}`);
   const files = await findTests(".");
   const plain = files.filter(({ isFuzz, isScenario }) => !isFuzz && !isScenario);
   const outcomes: Outcome[] = [];

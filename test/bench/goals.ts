@@ -11,15 +11,16 @@ import {
 } from "./statistics.ts";
 
 /**
- * What a release is to reach. `ratio`, `overFloor` and `overChain` are judged by the medians of the pairs' ratios and differences,
- * `limit` by the median of Berth's samples. `total` is a number that was counted over the whole time, so it has no
+ * What a release is to reach. `ratio`, `overFloor` and `overChain` are judged by the medians of the pairs' ratios and
+ * differences, `limit` by the median of Berth's samples. `total` is a number that was counted over the whole time, so it has no
  * interval.
  */
 export type Goal =
-  | { readonly kind: "ratio"; readonly to: Peer; readonly atMost: number }
+  | { readonly kind: "ratio"; readonly to: Baseline; readonly atMost: number }
   | { readonly kind: "overFloor" | "overChain" | "limit" | "total"; readonly atMost: number };
 
-type Peer = "kubelet" | "floor" | "chain";
+/** What Berth is compared with. */
+type Baseline = "kubelet" | "floor" | "chain";
 
 /** The judgement of a figure, with the interval that it rests on. */
 export interface Assessment {
@@ -65,13 +66,13 @@ function digitsOfVerdict(verdictOf: (round: (value: number) => number) => Verdic
 function judgedSamples(figure: Figure, goal: Goal, berth: readonly number[]): readonly number[] {
   if (goal.kind === "limit" || goal.kind === "total") return berth;
   const { what, peer: kubelet, floor, chain } = figure;
-  const other = { kubelet, floor, chain }[goal.kind === "ratio" ? goal.to : peerOf[goal.kind]];
+  const other = { kubelet, floor, chain }[goal.kind === "ratio" ? goal.to : baselineOf[goal.kind]];
   if (other === undefined) throw new Error(`${what}: nothing was measured to compare with`);
   const difference = (own: number, against: number) => own - against;
   return goal.kind === "ratio" ? ratiosOf(berth, other.samples) : pairsOf(berth, other.samples, difference);
 }
 
-const peerOf = { overFloor: "floor", overChain: "chain" } as const;
+const baselineOf = { overFloor: "floor", overChain: "chain" } as const;
 
 /**
  * The ratio of each pair. Where the other side has fewer samples, a sample for each turn, the median of our samples of that turn
@@ -84,13 +85,13 @@ export const ratiosOf = (own: readonly number[], other: readonly number[]): read
   );
 
 /** The goal in words, after `≤`. */
-export function wordsOf({ kind, atMost, ...goal }: Goal & { readonly to?: Peer }, unit: Figure["unit"]) {
+export function wordsOf({ kind, atMost, ...goal }: Goal & { readonly to?: Baseline }, unit: Figure["unit"]) {
   switch (kind) {
     case "ratio":
       return `${formatRatio(atMost)} × the ${goal.to === "floor" ? "floor" : `${goal.to}'s`}`;
     case "overFloor":
     case "overChain":
-      return `${peerOf[kind]} ${atMost < 0 ? "−" : "+"} ${withUnit(Math.abs(atMost), unit)}`;
+      return `${baselineOf[kind]} ${atMost < 0 ? "−" : "+"} ${withUnit(Math.abs(atMost), unit)}`;
     case "limit":
     case "total":
       return `${atMost} ${unit}`.trimEnd();

@@ -18,7 +18,10 @@ let agent: Server | undefined;
 /** The calls that agents have got. */
 let calls: DelegateCall[];
 
-/** An agent that answers each request with these bytes, one after the other, and closes the connection; with Infinity it never does. */
+/**
+ * Starts an agent that answers each request with these bytes, one after the other, and closes the connection after so many
+ * milliseconds; with Infinity never.
+ */
 async function startAgent(parts: readonly string[], { closesAfterMs = 0 } = {}) {
   agent = createServer((socket) => {
     let request = "";
@@ -248,7 +251,7 @@ describe.each(forms)("$name", (form) => {
   });
 });
 
-test.each(forms.slice(1))("$name hands over its input, its environment and the time that is left", async (form) => {
+test.each(forms.slice(1))("$name passes on its input, its environment and the time that is left", async (form) => {
   calls = [];
   folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
   await mkdir(join(folder, "bin"));

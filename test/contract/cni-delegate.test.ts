@@ -281,7 +281,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       ["delegate without an agent", async () => undefined],
     ] as const) {
       for (const verb of ["ADD", "DEL"] as const)
-        test(`when the ${executor} is killed in the midst of ${verb}, its plugin goes on, and nothing else runs until it ends`, async () => {
+        test(`when the ${executor} is killed during ${verb}, its plugin goes on, and no other call is executed until the plugin ends`, async () => {
           await putSlowPlugin();
           await start();
           if (verb === "DEL") expect(await call("ADD")).toMatchObject({ exitCode: 0 });
@@ -306,7 +306,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
           expect(await call("DEL")).toMatchObject(done);
         }, 60_000);
 
-      test(`a plugin that is killed fails its call of the ${executor}: ADD leaves nothing, CHECK and DEL work the next time`, async () => {
+      test(`when a plugin of the ${executor} is killed, its call fails: ADD leaves nothing, CHECK and DEL succeed the next time`, async () => {
         await putSlowPlugin();
         await start();
         for (const [verb, remains] of [

@@ -15,14 +15,14 @@ export interface DelegateForm {
   argv(binDir: string): readonly string[];
 }
 
-/** A link to Bun, since this is a run from source: by its name the program knows what it is. */
+/** A link to Bun, since this is a run from source. The program knows by the link's name that it is the plugin. */
 const wholeProgram: DelegateForm = {
   name: "the whole program",
   install: (binDir) => symlink(process.execPath, join(binDir, "berth-cni")),
   argv: (binDir) => [join(binDir, "berth-cni"), main],
 };
 
-/** The small form, started by `emulator` unless that is empty, and a script that is the whole program from source. */
+/** The static form, started by `emulator` unless that is empty, with a script beside it that runs the whole program from source. */
 const staticProgram = (name: string, bytes: Uint8Array, emulator: readonly string[] = []): DelegateForm => ({
   name,
   async install(binDir) {
@@ -33,13 +33,13 @@ const staticProgram = (name: string, bytes: Uint8Array, emulator: readonly strin
   argv: (binDir) => [...emulator, join(binDir, "berth-cni")],
 });
 
-/** The forms that this machine can build: the small one needs a C compiler, and `npm test` says if there is none. */
+/** The forms that this machine can build: the static one needs a C compiler, and `npm test` says if there is none. */
 export async function delegateForms(): Promise<readonly DelegateForm[]> {
   const compiled = await inTemporaryFolder((folder) => compileDelegate(compilerOf(), join(folder, "berth-cni")));
-  return compiled === undefined ? [wholeProgram] : [wholeProgram, staticProgram("the small form", compiled)];
+  return compiled === undefined ? [wholeProgram] : [wholeProgram, staticProgram("the static form", compiled)];
 }
 
-/** The small form for arm64 in an emulator, on a machine that has another processor. */
+/** The static form for arm64 in an emulator, on a machine that has another processor. */
 export async function emulatedForms(): Promise<readonly DelegateForm[]> {
   if (process.arch === "arm64") return [];
   const { root } = await unpackPackages("bookworm-emulator");
@@ -47,7 +47,7 @@ export async function emulatedForms(): Promise<readonly DelegateForm[]> {
     compileDelegate(await createCrossCompiler(folder), join(folder, "berth-cni")),
   );
   if (compiled === undefined) throw new Error("the unpacked compiler for arm64 does not start");
-  return [staticProgram("the small form for arm64", compiled, [join(root, "usr/bin/qemu-aarch64-static")])];
+  return [staticProgram("the static form for arm64", compiled, [join(root, "usr/bin/qemu-aarch64-static")])];
 }
 
 async function inTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {

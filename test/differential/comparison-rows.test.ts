@@ -16,7 +16,7 @@ const texts: readonly [sentence: string, text: string, expected: string][] = [
   ["resources used by other pods", "requested: 5, used: 340, capacity: 2", "requested: 5, used: SOME, capacity: 2"],
   ["the folder of a volume's files", "v/..2026_11_23_16_52_29.2097474637/deep", "v/..TIME/deep"],
   [
-    "the own address of a connection that was reset",
+    "the local address of a connection that was reset",
     "read tcp 10.195.68.1:60588->POD-IP:8080: read: connection reset by peer",
     "read tcp POD-IP:8080: read: connection reset by peer",
   ],

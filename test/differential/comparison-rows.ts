@@ -31,7 +31,7 @@ const patterns: readonly (readonly [RegExp, string])[] = [
   [/\.\.\d{4}(_\d\d){5}\.\d+/g, "..TIME"],
   // The volume of the account's token, which the API server names.
   [/\bkube-api-access-\w{5}\b/g, "kube-api-access-NAME"],
-  // A connection's own end, with a random port. Berth's messages leave it out.
+  // The local address of a connection, with a random port. Berth's messages leave it out.
   [/\btcp \S+:\d+->/g, "tcp "],
   // The resources that other pods use at that moment.
   [/, used: \d+,/g, ", used: SOME,"],

@@ -30,8 +30,8 @@ export interface CaseRun {
   readonly bed: Pick<DifferentialBed, "kube" | "plane">;
   readonly side: Side;
   readonly watched: PodWatch;
-  /** Waits until the next pod may be created. Returns the function to call once that pod no longer waits for its sandbox. */
-  acquireSandbox(): Promise<() => void>;
+  /** Waits until the next pod may be created. Resolves with the function to call once that pod no longer waits for its sandbox. */
+  acquireSandboxSlot(): Promise<() => void>;
 }
 
 /**
@@ -54,9 +54,9 @@ export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Row
   };
   await useObjects(run, "apply", podCase.objects);
   await waitUntilBound(run, podCase.boundClaims);
-  const releaseSandbox = await run.acquireSandbox();
+  const releaseSlot = await run.acquireSandboxSlot();
   await createPod(run, podCase);
-  void watched.until(name, () => hasSandbox(watched, name), SETTLE_TIMEOUT_MS).then(releaseSandbox);
+  void watched.until(name, () => hasPassedSandbox(watched, name), SETTLE_TIMEOUT_MS).then(releaseSlot);
   await waitAndRecord("settled", () => {
     const pod = watched.pod(name);
     return pod !== undefined && podCase.until(pod, eventReasons());
@@ -77,8 +77,8 @@ export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Row
   };
 }
 
-/** Whether a pod has its sandbox, or gets none, or not soon. A failed pull says nothing about the sandbox. */
-function hasSandbox(watched: PodWatch, name: string): boolean {
+/** Whether a pod no longer waits for its sandbox: it has one, or gets none soon. A failed pull says nothing about the sandbox. */
+function hasPassedSandbox(watched: PodWatch, name: string): boolean {
   const pod = watched.pod(name);
   if (pod === undefined) return false;
   const isBlocked = watched.events(name).some(({ type, reason = "" }) => type === "Warning" && /^Failed./.test(reason));

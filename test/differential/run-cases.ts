@@ -12,9 +12,9 @@ import { runCase } from "./run-case.ts";
 const atOnceBeside = (sides: number): number => (sides === 1 ? 32 : 16);
 
 /**
- * The number of pods that wait for their sandbox on a node at once. With more, a pod may wait longer for the others than
- * its deadline or its first back-off lasts, and so is looked at in a later part of its life than the kubelet's: Berth pulls
- * an image beside the sandbox, and starts two pods at a time for each CPU.
+ * The number of pods that wait for their sandbox on a node at once. With more, a pod may wait for the others longer than
+ * its deadline or its first back-off lasts, so that the row shows a later part of its life than the kubelet's row: Berth
+ * pulls an image beside the sandbox, and starts two pods at a time for each CPU.
  */
 const SANDBOXES_AT_ONCE = 4;
 
@@ -41,9 +41,9 @@ async function runAll(
   selected: readonly PodCase[],
 ): Promise<ReadonlyMap<string, () => Rows>> {
   const stopping = new AbortController();
-  const sandboxes = createSemaphore({ permits: SANDBOXES_AT_ONCE });
-  const acquireSandbox = () => sandboxes.acquire(stopping.signal);
-  const run = { bed, side, watched: await watchPods(bed.kube, side, stopping.signal), acquireSandbox };
+  const sandboxSlots = createSemaphore({ permits: SANDBOXES_AT_ONCE });
+  const acquireSandboxSlot = () => sandboxSlots.acquire(stopping.signal);
+  const run = { bed, side, watched: await watchPods(bed.kube, side, stopping.signal), acquireSandboxSlot };
   const rows = new Map<string, () => Rows>();
   const waiting = [...selected];
   const queue = async () => {

@@ -56,17 +56,14 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
   const putList = (list: string) => writeFile(join(paths.cniConfDir, "10-berth.conflist"), list);
   const berthCni = async (...args: readonly string[]) => {
     const argv = ["cni", ...args, "--conf-dir", delegateDir, "--bin-dir", binDir, "--chain-dir", paths.cniConfDir];
-    const own = ["--cache-dir", cacheDir, "--root-dir", paths.agentRoot];
-    const { exitCode, all } = await execa(builtBinary, [...argv, ...own], {
-      reject: false,
-      all: true,
-    });
+    const ofNode = ["--cache-dir", cacheDir, "--root-dir", paths.agentRoot];
+    const { exitCode, all } = await execa(builtBinary, [...argv, ...ofNode], { reject: false, all: true });
     return { exitCode, output: all };
   };
   return {
     delegateDir,
     berthCni,
-    /** Whether the small form of the delegate is installed. */
+    /** Whether the static form of the delegate is installed. */
     hasStaticDelegate: async () => (await lstat(join(binDir, DELEGATE_TYPE))).isFile(),
     /** Restarts the container runtime with another folder of networks. */
     async useConfDir(confDir: string) {

@@ -45,7 +45,7 @@ async function containersOf(...names: readonly string[]) {
   return pods.map((pod) => [containerId(pod), pod.restarts] as const);
 }
 
-/** Starts a pod that streams to clients of its port 9000 and from those of 9001. Resolves with its address. */
+/** Starts a pod that sends without end on port 9000, and receives on port 9001. Resolves with its address. */
 async function startStreams(name: string, annotations: Readonly<Record<string, string>>): Promise<string> {
   const stream = "nc -ll -p 9000 -e cat /dev/zero & nc -ll -p 9001 -e sh -c 'cat >/dev/null'";
   const pod = podOf(name, { command: ["catatonit", "--", "sh", "-c", stream] }, { terminationGracePeriodSeconds: 0 });
@@ -90,8 +90,8 @@ async function startWeb(name: string) {
 }
 
 /**
- * Both directions of a pod with limits, as multiples of the time that a pod without limits takes. The runtime asks for a burst of
- * 2^32 - 1 bits: only what follows is limited.
+ * Expects that a pod with limits takes more than four times as long as one without, in both directions. The runtime asks for a
+ * burst of 2^32 - 1 bits: only what follows it is limited.
  */
 async function expectBandwidth() {
   const limits = { "kubernetes.io/ingress-bandwidth": "80M", "kubernetes.io/egress-bandwidth": "80M" };
@@ -103,7 +103,7 @@ async function expectBandwidth() {
 
 inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => {
   describe.each(versionsUnderTest)("containerd %s", (version) => {
-    // The newest release has more pods, and the limits of the bandwidth, which are the agent's and the kernel's alone.
+    // More pods, and the bandwidth, with one release alone: the agent and the kernel do the work, not the runtime.
     const isNewest = version === versionsUnderTest.at(-1);
     const count = isNewest ? 20 : 5;
     beforeAll(async () => {

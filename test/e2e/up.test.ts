@@ -58,10 +58,10 @@ async function runPrinted(text: string, title: string, input = ""): Promise<stri
   return stdout;
 }
 
-/** Each pod that runs has a link of the built-in network, and there is no plugin that could have made it. */
+/** Expects links of the built-in network on the bridge of the pods, and no plugin that could have made them. */
 async function expectBuiltinNetwork(text: string) {
   const plugins = await readdir(join(stateDir, "cni", "bin"));
-  // The second one is Berth, which the small form of the delegate executes when the agent is away.
+  // The static form of the delegate has the link berth-cni.program beside it.
   expect(plugins.toSorted().filter((name) => name !== "berth-cni.program")).toEqual(["berth-cni", "loopback"]);
   const subnet = /pods get addresses of (10\.\d+\.\d+)\.0\/24 in the built-in network/.exec(text)?.[1] ?? "";
   expect(text).toMatch(new RegExp(`web-berth +1/1 +Running +0 +${subnet.replaceAll(".", "\\.")}\\.\\d`));

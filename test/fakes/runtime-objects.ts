@@ -206,12 +206,13 @@ export const toListedContainer = ({ id, sandbox, config, imageRef, state, create
   imageId: "",
 });
 
-/** Of a runtime's status; a text is the message of a condition that is false. */
+/** The conditions of a runtime's status; a text is the message of a condition that is false. */
 type FakeConditions = Record<"RuntimeReady" | "NetworkReady", boolean | string>;
 
-export function conditionsOf(conditions: FakeConditions) {
-  return Object.entries(conditions).map(([type, is]) => ({
-    ...{ type, status: is === true },
-    message: typeof is === "string" ? is : "",
+/** The conditions as the Status call has them. */
+export const toConditions = (conditions: FakeConditions) =>
+  Object.entries(conditions).map(([type, value]) => ({
+    type,
+    status: value === true,
+    message: typeof value === "string" ? value : "",
   }));
-}

@@ -28,7 +28,6 @@ import type { ContainerId, ImageRef, SandboxId } from "../../proto/ids.ts";
 import { FakeRuntimeEvents, type FakeRuntimeEventsOptions } from "./runtime-events.ts";
 import { FakeImages } from "./runtime-images.ts";
 import {
-  conditionsOf,
   containerName,
   type FakeCommand,
   haveSameUserNamespace,
@@ -38,6 +37,7 @@ import {
   matchesSandboxFilter,
   notFound,
   sandboxName,
+  toConditions,
   toContainerStatus,
   toContainerUser,
   toListedContainer,
@@ -68,7 +68,7 @@ export class FakeRuntime extends FakeRuntimeResources implements Runtime {
   readonly timeline: FakeRuntimeEvents["timeline"];
   /** By the arguments, joined with spaces; an unknown command exits with 0 at once, without output. */
   readonly commands = new Map<string, FakeCommand>();
-  conditions: Parameters<typeof conditionsOf>[0] = { RuntimeReady: true, NetworkReady: true };
+  conditions: Parameters<typeof toConditions>[0] = { RuntimeReady: true, NetworkReady: true };
   /**
    * The features that Status reports, for the default handler and one called `runc`; undefined for a runtime too old to
    * report them.
@@ -131,7 +131,7 @@ export class FakeRuntime extends FakeRuntimeResources implements Runtime {
   status(options?: CriCallOptions): Promise<StatusResponse> {
     return this.call("status", "", options, () =>
       StatusResponse.fromPartial({
-        status: { conditions: conditionsOf(this.conditions) },
+        status: { conditions: toConditions(this.conditions) },
         ...this.#featureStatus(),
       }),
     );

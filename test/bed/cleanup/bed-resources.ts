@@ -15,7 +15,7 @@ export interface BedResources {
   readonly mounts: readonly string[];
   readonly links: readonly string[];
   readonly rules: readonly string[];
-  /** Built-in networks: rules of nftables, a record in /run, and links of the pods beside those on the bridge. */
+  /** The names of built-in networks, which have rules of nftables, a record in /run, a bridge, and links of pods. */
   readonly networks: readonly string[];
   readonly cgroups: readonly string[];
   readonly files: readonly string[];
@@ -24,8 +24,8 @@ export interface BedResources {
 /** The fixed folder where libcni caches the results of ADD. */
 const cniResultsDir = "/var/lib/cni/results";
 
-/** The built-in networks of this machine, with the fixed folder of their records. */
-export const builtinNetworks = () => ({ netlink: createNetlink(), folder: "/run/berth/network" });
+/** Where the built-in networks of this machine are: netlink, and the fixed folder of their records. */
+export const builtinNetworkOptions = () => ({ netlink: createNetlink(), folder: "/run/berth/network" });
 
 /** The fixed folder where the reference kubelet listens for device plugins. */
 export const devicePluginsDir = "/var/lib/kubelet/device-plugins";
@@ -42,7 +42,7 @@ export async function findBedResources(bed: BedRecord, ids: Iterable<string> = [
     findMounts(bed),
     findLinks(bed),
     findRules(bed),
-    hasNetwork(builtinNetworks(), bed.network) ? [bed.network] : [],
+    hasNetwork(builtinNetworkOptions(), bed.network) ? [bed.network] : [],
     findCgroups(bed, containers),
     findShimSockets(bed, containers),
     findCniResults(bed, containers),

@@ -6,7 +6,7 @@ import { pollUntil } from "../poll-until.ts";
 import { type BedRecord, bedPaths, deleteRecord, recordedAt } from "./bed-record.ts";
 import {
   type BedResources,
-  builtinNetworks,
+  builtinNetworkOptions,
   describeBedResources,
   devicePluginsDir,
   findBedResources,
@@ -73,7 +73,7 @@ async function removeOnce(bed: BedRecord, left: BedResources): Promise<void> {
   for (const pid of left.processes) kill(pid);
   if (left.processes.length > 0) return;
   if (left.mounts.length > 0) await execa("umount", [...left.mounts], { ...ownProcessGroup, reject: false });
-  for (const network of left.networks) await removeNetwork(builtinNetworks(), network);
+  for (const network of left.networks) await removeNetwork(builtinNetworkOptions(), network);
   for (const link of left.links) await execa("ip", ["link", "delete", link], { ...ownProcessGroup, reject: false });
   if (left.rules.length > 0) await removeRules(bed.network);
   for (const path of left.cgroups) {

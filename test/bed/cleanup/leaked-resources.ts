@@ -7,14 +7,15 @@ import { listChains } from "../../../host/netlink/nftables.ts";
 import { ifAbsent } from "../if-absent.ts";
 import { pollUntil } from "../poll-until.ts";
 import { type BedRecord, listRecords } from "./bed-record.ts";
-import { builtinNetworks, findBedResources, findContainers } from "./bed-resources.ts";
+import { builtinNetworkOptions, findBedResources, findContainers } from "./bed-resources.ts";
 import { listProcesses } from "./processes.ts";
 
 /**
  * Lists, as lines, all resources on this machine that pods leave without a clean-up: mounts, links, rules of
- * iptables and of the built-in network, network namespaces, containerd's processes and shim sockets, cgroups of containers, cached CNI results. Resources of
- * a recorded bed are not listed, since another test may be using it; resources that outlive their record are leaks. So
- * are rules that name no network, those of portmap and of the built-in network: the first pod makes them for the pods of all beds.
+ * iptables, chains and records of built-in networks, network namespaces, containerd's processes and shim sockets,
+ * cgroups of containers, cached CNI results. Resources of a recorded bed are not listed, since another test may be using
+ * it; resources that outlive their record are leaks. While there is a bed, the rules and chains that name no network are
+ * not listed either: the first pod makes those of portmap and of the built-in network for the pods of all beds.
  */
 export async function listMachineResources(): Promise<readonly string[]> {
   const all = await listAll();
@@ -49,7 +50,7 @@ async function listAll(): Promise<readonly string[]> {
     execa("ip", ["-json", "link", "show"]),
     execa("iptables-save"),
     listProcesses(),
-    list(builtinNetworks().folder),
+    list(builtinNetworkOptions().folder),
     list("/run/netns"),
     list("/run/containerd/s"),
     list("/var/lib/cni/results"),
@@ -95,7 +96,7 @@ export const isCommonPortmapRule = (line: string) =>
 
 /** The chains of the built-in network's table. */
 function builtinChains(): readonly string[] {
-  const socket = builtinNetworks().netlink.openSocket(NETLINK_NETFILTER);
+  const socket = builtinNetworkOptions().netlink.openSocket(NETLINK_NETFILTER);
   try {
     const all = listChains(socket);
     return all.filter(({ family, table }) => family === "inet" && table === TABLE).map(({ chain }) => chain);
@@ -104,7 +105,7 @@ function builtinChains(): readonly string[] {
   }
 }
 
-/** Whether a chain belongs to all built-in networks. */
+/** Whether a line is a chain that all built-in networks share. */
 const isCommonChain = (line: string) => /^chain /.test(line) && !isMasqueradeChain(line.replace("chain ", ""));
 
 /** Whether a process belongs to a pod or a bed, by its program. A test runner may name a test file in its title. */

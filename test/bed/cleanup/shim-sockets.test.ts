@@ -30,7 +30,7 @@ async function listen(name: string, kill = false): Promise<string> {
   return path;
 }
 
-test("a socket is dead if nothing listens on it, in whichever network namespace, and it was created since the given time", async () => {
+test("a socket is dead if no process of any network namespace listens on it, and it was created since the given time", async () => {
   await listen("alive");
   const [dead, anothers] = [await listen("dead", true), await listen("another's", true)];
   const since = Date.now() - 60_000;

@@ -9,16 +9,16 @@ import { ownProcessGroup } from "../cleanup/processes.ts";
 /**
  * Makes the folders of a bed whose agent executes the built-in network: the network has the bridge and the subnet of the bed,
  * so that beds do not share one. The runtime's plugins are the delegate and loopback, which the runtime itself executes.
- * `plugins` is the folder with loopback. Rejects if `berth cni install` fails.
+ * `packagedPlugins` is the folder with loopback. Rejects if `berth cni install` fails.
  */
-export async function installBuiltinNetwork(bed: BedRecord, plugins: string): Promise<void> {
+export async function installBuiltinNetwork(bed: BedRecord, packagedPlugins: string): Promise<void> {
   const { cniBinDir, cniCache, cniConfDir, cniDelegateDir, agentRoot } = bedPaths(bed.stateDir);
   const { network: name, bridge, subnet } = bed;
   await mkdir(cniBinDir, { recursive: true });
-  await symlink(join(plugins, "loopback"), join(cniBinDir, "loopback"));
+  await symlink(join(packagedPlugins, "loopback"), join(cniBinDir, "loopback"));
   await writeFile(join(cniConfDir, "10-berth.conflist"), formatBuiltinList([subnet], { name, bridge }));
   const folders = ["--conf-dir", cniDelegateDir, "--chain-dir", cniConfDir, "--bin-dir", cniBinDir];
   // In the machine's cache, the pods of this bed would keep another one from removing its network.
-  const own = ["--cache-dir", cniCache, "--root-dir", agentRoot];
-  await execa(builtBinary, ["cni", "install", ...folders, ...own], ownProcessGroup);
+  const ofBed = ["--cache-dir", cniCache, "--root-dir", agentRoot];
+  await execa(builtBinary, ["cni", "install", ...folders, ...ofBed], ownProcessGroup);
 }

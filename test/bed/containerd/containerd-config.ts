@@ -26,8 +26,8 @@ const unwanted = [
 const tracing = ["io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"];
 
 /**
- * How long containerd waits for its shims. By default it gives a shim up that does not answer its first call within 5 s, and
- * kills its containers: on a machine that stops for a moment the pods of a bed would restart without a fault of the agent.
+ * How long containerd waits for its shims. By default it gives up a shim that does not answer its first call within 5 s, and
+ * kills its containers: on a machine that stops for a moment, the pods of a bed would restart without a fault of the agent.
  */
 const timeouts = `[timeouts]
   "io.containerd.timeout.shim.load" = "1m"

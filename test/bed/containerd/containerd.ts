@@ -157,7 +157,7 @@ async function findPrograms(version: ContainerdVersion, print?: (line: string) =
   };
 }
 
-/** Pods get the network of `bridge`, `host-local` and `portmap`. */
+/** Writes the configuration of a bed whose pods get the network of `bridge`, `host-local` and `portmap`. */
 async function writeChainConfiguration(bed: BedRecord, version: ContainerdVersion, programs: Programs): Promise<void> {
   const { cniConfDir, cniLeases: leases } = bedPaths(bed.stateDir);
   const { network: name, bridge, subnet } = bed;
@@ -166,7 +166,7 @@ async function writeChainConfiguration(bed: BedRecord, version: ContainerdVersio
   await createPortmapChains();
 }
 
-/** Pods get the built-in network. */
+/** Writes the configuration of a bed whose pods get the built-in network. */
 async function writeBuiltinConfiguration(
   bed: BedRecord,
   version: ContainerdVersion,

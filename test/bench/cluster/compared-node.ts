@@ -39,7 +39,7 @@ export interface ComparedNodeOptions {
   readonly connect?: (nodeName: string, endpoint: string) => Promise<string>;
 }
 
-/** What a node of the compiled agent has besides. */
+/** How a node of the compiled agent differs from the usual one. */
 export interface BerthNodeOptions {
   /** The node's name without the runtime's release. */
   readonly program?: string;

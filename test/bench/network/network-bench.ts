@@ -15,7 +15,7 @@ export type NetworkBenchOptions = Omit<ClusterBenchOptions, "effort"> & { readon
 /** What the process in the namespace gets. */
 export type NetworkProcessOptions = Omit<NetworkBenchOptions, "interruption">;
 
-/** Measures the network of pods in a network namespace, because nothing of the built-in network is left there. */
+/** Measures the network of pods in a process with a network namespace of its own, which takes the built-in network with it at its end. */
 export async function benchNetwork({ interruption, ...options }: NetworkBenchOptions): Promise<NetworkResult> {
   const folder = join(options.folder, "network");
   await mkdir(folder, { recursive: true });
@@ -28,7 +28,7 @@ export async function benchNetwork({ interruption, ...options }: NetworkBenchOpt
     await Promise.race([child, interruption]);
   } finally {
     child.kill();
-    // Its error is thrown already.
+    // The race has thrown its error already.
     await child.catch(() => undefined);
   }
   return JSON.parse(await readFile(result, "utf8")) as NetworkResult;

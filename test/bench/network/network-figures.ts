@@ -6,7 +6,10 @@ import type { Round } from "../measure-rounds.ts";
 import { medianOf, percentile } from "../statistics.ts";
 import type { NetworkResult } from "./network-rounds.ts";
 
-/** All figures of the network of pods; `berth` is the built-in network, `chain` Berth with the chain that the runtime executes. */
+/**
+ * All figures of the network of pods. Their `berth` is Berth with the built-in network, their `chain` Berth with the chain that the
+ * runtime executes.
+ */
 export function networkFigures(result: NetworkResult): readonly Figure[] {
   return [...callFigures(result), ...singleFigures(result), ...batchFigures(result), ...removalFigures(result)];
 }

@@ -1,6 +1,7 @@
 import { mkdir, readdir, rename, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import { formatBuiltinList } from "../../../cni/delegate/builtin-list.ts";
 import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { unpackPackages } from "../../bed/packages.ts";
 import {
@@ -22,7 +23,7 @@ export interface NetworkNode extends ComparedNode {
   readonly agentLog: string;
 }
 
-/** Creates and starts the nodes. `ends` gets what removes each, in the order of their creation. */
+/** Creates and starts the nodes. Adds to `ends` the functions that remove them, in the order of their creation. */
 export async function startNetworkNodes(
   options: ComparedNodeOptions,
   binary: string,
@@ -45,7 +46,7 @@ export async function startNetworkNodes(
   return Object.fromEntries(nodes) as Record<NetworkSide, NetworkNode>;
 }
 
-/** A node whose agent executes the networks of pods. */
+/** Creates a node whose agent executes the network of pods: the chain, or the built-in network. */
 async function createDelegatingNode(
   options: ComparedNodeOptions,
   binary: string,
@@ -70,10 +71,8 @@ async function createDelegatingNode(
 
 function builtinList({ runtime: { containerd } }: ComparedNode): string {
   const { bridge, subnet, record } = containerd;
-  const capabilities = { portMappings: true, bandwidth: true };
-  const plugin = { type: "berth", bridge, ranges: [[{ subnet }]], capabilities };
-  return JSON.stringify({ cniVersion: "1.1.0", name: builtinNetworkOf(record.network), plugins: [plugin] });
+  return formatBuiltinList([subnet], { name: builtinNetworkOf(record.network), bridge });
 }
 
-/** The name of the built-in network of a bed. */
-const builtinNetworkOf = (network: string) => `${network}-builtin`;
+/** The name of the built-in network of a bed, whose chain has the bed's own name. */
+export const builtinNetworkOf = (network: string) => `${network}-builtin`;

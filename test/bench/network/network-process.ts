@@ -9,7 +9,7 @@ import { watchApi } from "../cluster/api-watch.ts";
 import { startFloor } from "../floor/raw-cri-floor.ts";
 import { startMeasuredRuntime } from "../measured-runtime.ts";
 import type { NetworkProcessOptions } from "./network-bench.ts";
-import { startNetworkNodes } from "./network-nodes.ts";
+import { builtinNetworkOf, startNetworkNodes } from "./network-nodes.ts";
 import { measureNetwork, type NetworkResult } from "./network-rounds.ts";
 
 /** The node's address, which the kubelet looks for on the interface of the default route. */
@@ -35,7 +35,7 @@ async function measure(options: NetworkProcessOptions, ends: (() => Promise<unkn
   const watch = await watchApi(api);
   const nodes = await startNetworkNodes({ plane, folder, version }, binary, ends);
   const { network } = nodes.builtin.runtime.containerd.record;
-  ends.push(() => rm(`/run/berth/network/${network}-builtin`, { recursive: true, force: true }));
+  ends.push(() => rm(`/run/berth/network/${builtinNetworkOf(network)}`, { recursive: true, force: true }));
   const floorDir = join(folder, "floor");
   const runtime = await startMeasuredRuntime(version, floorDir);
   ends.push(runtime.stop);

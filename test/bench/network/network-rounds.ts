@@ -97,7 +97,7 @@ async function measureBatch(subjects: NetworkSubjects, node: NetworkNode): Promi
 const SETTLE_MS = 1000;
 const CPU_PODS = 40;
 
-/** What pods with a network cost more than those of the host's network. */
+/** The CPU time that the network of one pod takes, in milliseconds: what pods cost more than those of the host's network. */
 async function measureNetworkCpu(subjects: NetworkSubjects, node: NetworkNode): Promise<number> {
   const cpuOf = async (hostNetwork: boolean): Promise<number> => {
     const before = await cpuOfTrees(node);

@@ -293,10 +293,10 @@ const tokenCases: readonly PodCase[] = [
 ];
 
 /**
- * A shell condition: the file below the volume at `/v/NAME` holds `later`, and the update is complete. Its last step
- * removes the folder of the files before.
+ * A shell condition: the file below the volume at `/v/NAME` holds `later`, and the update is complete. The last step of
+ * an update removes the folder of the files before.
  */
-export const isUpdated = (volume: string, file: string): string =>
+export const updateCondition = (volume: string, file: string): string =>
   `grep -q later /v/${volume}/${file} 2>/dev/null && [ "$(ls -d /v/${volume}/..2* | wc -l)" = 1 ]`;
 
 /** A pod that shows the files of its volume `v` once the file of this path in it holds `later`. */
@@ -308,7 +308,7 @@ function updateCase(
     readonly afterwards: Omit<NonNullable<PodCase["afterwards"]>, "until">;
   },
 ): PodCase {
-  const text = `until ${isUpdated("v", file)}; do sleep 0.3; done; ${viewScript("files", "texts", "mountinfo")}`;
+  const text = `until ${updateCondition("v", file)}; do sleep 0.3; done; ${viewScript("files", "texts", "mountinfo")}`;
   const { afterwards, ...rest } = change;
   return {
     ...volumeCase(name, ["files", "texts", "mountinfo"], volumes, { container: { command: script(text) } }),

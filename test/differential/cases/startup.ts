@@ -337,8 +337,8 @@ const probeCases: readonly PodCase[] = [
   ),
 ];
 
-/** Runs until SIGTERM, and notes when it handles it: a hook that fails sooner may stop the container before that. */
-const whenUp = script("touch /notes/up; exec sleep 1000000");
+/** Notes that it runs, and sleeps: a hook that fails sooner may stop the container before that. */
+const noteUpAndSleep = script("touch /notes/up; exec sleep 1000000");
 const untilUp = "until test -e /notes/up; do sleep 0.1; done";
 /**
  * Closes each connection without a response, which fails a hook, but only once another container handles SIGTERM. A
@@ -350,7 +350,9 @@ const hookCases: readonly PodCase[] = [
   hookCase("post-start", { postStart: exec(appendNote("hook")) }, hasEnded, {
     command: script(`until test -s /notes/all; do sleep 0.1; done; ${reportNotes}`),
   }),
-  hookCase("post-start-fails", { postStart: exec(`${untilUp}; echo no; exit 7`) }, hasEnded, { command: whenUp }),
+  hookCase("post-start-fails", { postStart: exec(`${untilUp}; echo no; exit 7`) }, hasEnded, {
+    command: noteUpAndSleep,
+  }),
   hookCase("pre-stop", { preStop: exec(appendNote("hook")) }, isReady, {
     command: onSigterm(`${appendNote("signal")}; ${reportNotes}`),
   }),
@@ -359,7 +361,7 @@ const hookCases: readonly PodCase[] = [
     "post-start-by-http-fails",
     hasEnded,
     {
-      command: whenUp,
+      command: noteUpAndSleep,
       lifecycle: { postStart: { httpGet: { port: 8080 } } },
     },
     {

@@ -2,7 +2,7 @@ import type { Container, VolumeMount } from "../../../proto/kubernetes/gen/types
 import { busyboxImage } from "../../bed/images/images.ts";
 import { script } from "../../e2e/manifest.ts";
 import { type ViewPart, viewScript } from "../container-view.ts";
-import { isUpdated, type VolumesByName, volumeCase, volumesOf } from "./content-volumes.ts";
+import { updateCondition, type VolumesByName, volumeCase, volumesOf } from "./content-volumes.ts";
 import { configMap } from "./objects-of-volumes.ts";
 import { HOST_FOLDER, hasEnded, isReady, isThereAndHasEnded, type PodCase, waitsWithSandbox } from "./pod-case.ts";
 
@@ -245,7 +245,7 @@ const lifeCases: readonly PodCase[] = [
     ...volumeCase("sub-path-while-its-object-changes", ["texts", "mountinfo"], changing, {
       container: {
         command: script(
-          `until ${isUpdated("whole", "plain")}; do sleep 0.3; done; ${viewScript("texts", "mountinfo")}`,
+          `until ${updateCondition("whole", "plain")}; do sleep 0.3; done; ${viewScript("texts", "mountinfo")}`,
         ),
         volumeMounts: [whole("map"), ...partsOf("map", { file: "plain", data: "..data" })],
       },

@@ -171,7 +171,7 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
     expect(await outputOf(pod)).toBe("eth0 lo net1 net2 default via 10.223.5.1 dev net2");
   });
 
-  test("the mirror pod of a static pod gets its status, and another one when a user has deleted it", async () => {
+  test("the mirror pod of a static pod gets the status, and so does the next one after a user has deleted it", async () => {
     const pod = podOf("static");
     const metadata = { name: "static", labels: { app: "static" }, annotations: { [networksAnnotation]: "lan" } };
     await cluster.node.putManifest({ ...pod, metadata });

@@ -17,6 +17,8 @@
 // The input's runtimeConfig, and the parameters, which the kernel limits to 128 KiB each.
 #define MAX_REQUEST (2 << 20)
 #define MAX_ANSWER (4 << 20)
+// The head of the agent's answer has some hundred bytes.
+#define MAX_HEAD (64 << 10)
 
 static const char *const *environment;
 static struct text verb;
@@ -281,6 +283,7 @@ static struct text read_answer(int socket, long *status) {
   struct buffer to = BUFFER(bytes);
   size_t head = 0;
   while (head == 0) {
+    if (to.length > MAX_HEAD) lose_answer(TEXT("its answer is not HTTP"));
     if (!receive(socket, &to)) lose_answer(TEXT("it has closed the connection before its answer"));
     head = head_length((struct text){to.at, to.length});
   }

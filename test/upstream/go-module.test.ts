@@ -30,9 +30,3 @@ test("a go.mod names the version of a module, and its absence is an error", () =
   expect(requiredVersion("require (\n\texample.org/a/v2 v2.0.14 // indirect\n)\n", "example.org/a/v2")).toBe("2.0.14");
   expect(() => requiredVersion("module b\n", "example.org/a")).toThrow("go.mod requires no example.org/a");
 });
-
-test("kube-proxy is of the control plane's release", async () => {
-  const releaseIn = async (folder: string) =>
-    requiredVersion(await readFile(join(import.meta.dirname, folder, "go.mod"), "utf8"), "k8s.io/kubernetes");
-  expect(await releaseIn("kube-proxy")).toBe(await releaseIn("kubernetes"));
-});

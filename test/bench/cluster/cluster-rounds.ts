@@ -137,9 +137,10 @@ export async function measureCluster(
   const batches = await takeTurns(SIDES, effort.batches, async (side, turn) => {
     print(`  ${side}, turn ${turn + 1}`);
     if (side === "floor") return { ...(await measureFloor(floor.atOnce(4), names(BATCH_SIZE))), startCpuMs: 0 };
-    return await measureBatch(subjects, members[side]);
+    const { ready, gone, startCpuMs } = await measureBatch(subjects, members[side]);
+    return { start: ready, removal: gone, startCpuMs };
   });
-  const batchesOf = (rounds: typeof batches.berth) =>
+  const batchesOf = (rounds: typeof batches.berth): readonly PodBatch[] =>
     rounds.map(({ start, removal, startCpuMs }) => ({ ready: start, gone: removal, startCpuMs }));
   return {
     starts,
@@ -222,16 +223,17 @@ async function measureFloor(floor: Subject, names: readonly string[]): Promise<F
   return { start, removal: await measureRemovals(floor) };
 }
 
-async function measureBatch(
-  subjects: ClusterSubjects,
+/** Starts a hundred pods at once, and deletes them. */
+export async function measureBatch(
+  subjects: Pick<ClusterSubjects, "api" | "watch" | "names">,
   member: ComparedNode,
-): Promise<FloorRound & { readonly startCpuMs: number }> {
+): Promise<PodBatch> {
   const names = subjects.names(BATCH_SIZE);
   const before = await usageOf(member.pid);
-  const start = await startPods(subjects, member, names);
+  const ready = await startPods(subjects, member, names);
   await pause(AFTER_START_MS);
   const startCpuMs = (await usageOf(member.pid)).cpuMs - before.cpuMs;
-  return { start, startCpuMs, removal: await deletePods(subjects, names) };
+  return { ready, startCpuMs, gone: await deletePods(subjects, names) };
 }
 
 /** Both nodes run their pods, whose starts are not measured, at the same time. */

@@ -19,31 +19,26 @@ import {
 export const NETWORK_SIDES = ["kubelet", "chain", "delegate", "builtin"] as const;
 export type NetworkSide = (typeof NETWORK_SIDES)[number];
 
-export interface NetworkNode extends ComparedNode {
-  readonly agentLog: string;
-}
-
 /** Creates and starts the nodes. Adds to `ends` the functions that remove them, in the order of their creation. */
 export async function startNetworkNodes(
   options: ComparedNodeOptions,
   binary: string,
   ends: (() => Promise<unknown>)[],
-): Promise<Readonly<Record<NetworkSide, NetworkNode>>> {
+): Promise<Readonly<Record<NetworkSide, ComparedNode>>> {
   const create: Readonly<Record<NetworkSide, () => Promise<ComparedNode>>> = {
     kubelet: () => createKubeletNode(options),
     chain: () => createBerthNode(options, binary, { program: "chain" }),
     delegate: () => createDelegatingNode(options, binary, "delegate"),
     builtin: () => createDelegatingNode(options, binary, "builtin"),
   };
-  const nodes = new Map<NetworkSide, NetworkNode>();
+  const nodes = new Map<NetworkSide, ComparedNode>();
   for (const side of NETWORK_SIDES) {
     const node = await create[side]();
     ends.push(() => node.end());
     await node.start();
-    const { agentLog } = bedPaths(join(options.folder, node.nodeName));
-    nodes.set(side, Object.defineProperty(node, "agentLog", { value: agentLog }) as NetworkNode);
+    nodes.set(side, node);
   }
-  return Object.fromEntries(nodes) as Record<NetworkSide, NetworkNode>;
+  return Object.fromEntries(nodes) as Record<NetworkSide, ComparedNode>;
 }
 
 /** Creates a node whose agent executes the network of pods: the chain, or the built-in network. */

@@ -2,6 +2,7 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { startControlPlane } from "../../upstream/control-plane.ts";
 import { createPodNames } from "../bench-pod.ts";
 import { connectApi } from "../cluster/api-client.ts";
@@ -34,6 +35,7 @@ async function measure(options: NetworkProcessOptions, ends: (() => Promise<unkn
   ends.push(async () => api.close());
   const watch = await watchApi(api);
   const nodes = await startNetworkNodes({ plane, folder, version }, binary, ends);
+  const builtinLog = bedPaths(join(folder, nodes.builtin.nodeName)).agentLog;
   const { network } = nodes.builtin.runtime.containerd.record;
   ends.push(() => rm(`/run/berth/network/${builtinNetworkOf(network)}`, { recursive: true, force: true }));
   const floorDir = join(folder, "floor");
@@ -42,7 +44,7 @@ async function measure(options: NetworkProcessOptions, ends: (() => Promise<unkn
   const floor = startFloor(runtime, floorDir);
   ends.push(floor.stop);
   const shared = { api, watch, names: createPodNames(), print: console.log };
-  return await measureNetwork({ ...shared, nodes, floor }, effort);
+  return await measureNetwork({ ...shared, nodes, builtinLog, floor }, effort);
 }
 
 const [given = "", result = ""] = process.argv.slice(2);

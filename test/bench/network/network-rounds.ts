@@ -5,18 +5,19 @@ import {
   type ClusterSubjects,
   deletePods,
   type FloorRound,
+  measureBatch,
   measurePods,
   type PodBatch,
   SIGNAL_HANDLER_SETUP_MS,
   spreadMs,
   startPods,
 } from "../cluster/cluster-rounds.ts";
+import type { ComparedNode } from "../cluster/compared-node.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Floor } from "../floor/raw-cri-floor.ts";
 import { measureRemovals, measureStarts, type Round } from "../measure-rounds.ts";
-import { usageOf } from "../process-usage.ts";
 import { takeTurns } from "../turns.ts";
-import { NETWORK_SIDES, type NetworkNode, type NetworkSide } from "./network-nodes.ts";
+import { NETWORK_SIDES, type NetworkSide } from "./network-nodes.ts";
 
 export interface NetworkEffort {
   readonly singles: number;
@@ -46,7 +47,9 @@ export interface NetworkResult {
 }
 
 export interface NetworkSubjects extends Omit<ClusterSubjects, "members" | "audit"> {
-  readonly nodes: PerSide<NetworkNode>;
+  readonly nodes: PerSide<ComparedNode>;
+  /** The path of the log of the agent with the built-in network. */
+  readonly builtinLog: string;
   readonly floor: Floor;
 }
 
@@ -63,7 +66,7 @@ export async function measureNetwork(subjects: NetworkSubjects, effort: NetworkE
   const sides = [...NETWORK_SIDES, "floor"] as const;
   await takeTurns(sides, 1, single);
   const { floor: floorSingles, ...singles } = await takeTurns(sides, effort.singles, single);
-  const log = await readFile(nodes.builtin.agentLog, "utf8");
+  const log = await readFile(subjects.builtinLog, "utf8");
   print(`${BATCH_SIZE} pods at once, ${effort.batches} times each`);
   const batches = await takeTurns(["kubelet", "builtin"] as const, effort.batches, (side) =>
     measureBatch(subjects, nodes[side]),
@@ -85,20 +88,11 @@ export function callsIn(log: string, verb: "ADD" | "DEL"): readonly number[] {
   return [...log.matchAll(new RegExp(`network ${verb} .*?durationMs=(\\S+)`, "g"))].map(([, ms]) => Number(ms));
 }
 
-async function measureBatch(subjects: NetworkSubjects, node: NetworkNode): Promise<PodBatch> {
-  const names = subjects.names(BATCH_SIZE);
-  const before = await usageOf(node.pid);
-  const ready = await startPods(subjects, node, names);
-  await pause(SETTLE_MS);
-  const startCpuMs = (await usageOf(node.pid)).cpuMs - before.cpuMs;
-  return { ready, startCpuMs, gone: await deletePods(subjects, names) };
-}
-
 const SETTLE_MS = 1000;
 const CPU_PODS = 40;
 
 /** The CPU time that the network of one pod takes, in milliseconds: what pods cost more than those of the host's network. */
-async function measureNetworkCpu(subjects: NetworkSubjects, node: NetworkNode): Promise<number> {
+async function measureNetworkCpu(subjects: NetworkSubjects, node: ComparedNode): Promise<number> {
   const cpuOf = async (hostNetwork: boolean): Promise<number> => {
     const before = await cpuOfTrees(node);
     const names = subjects.names(CPU_PODS);
@@ -113,7 +107,7 @@ async function measureNetworkCpu(subjects: NetworkSubjects, node: NetworkNode): 
 }
 
 /** The CPU time of runtime and agent with all children that have ended, in milliseconds. */
-async function cpuOfTrees({ pid, runtime }: NetworkNode): Promise<number> {
+async function cpuOfTrees({ pid, runtime }: ComparedNode): Promise<number> {
   const all = await Promise.all([pid, runtime.containerd.pid].map((one) => readFile(`/proc/${one}/stat`, "utf8")));
   return all.reduce((sum, stat) => sum + cpuMsInStat(stat), 0);
 }
@@ -131,7 +125,7 @@ async function measureFloorRemovals({ floor, names }: NetworkSubjects): Promise<
   return await measureRemovals(fourAtOnce);
 }
 
-async function measureForcedRemovals(subjects: NetworkSubjects, node: NetworkNode): Promise<Round> {
+async function measureForcedRemovals(subjects: NetworkSubjects, node: ComparedNode): Promise<Round> {
   const { api } = subjects;
   const names = subjects.names(BATCH_SIZE);
   await startPods(subjects, node, names);

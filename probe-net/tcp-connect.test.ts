@@ -42,11 +42,8 @@ for (const [listening, target] of hosts)
   );
 
 test("false for a closed port, a host name, and an address with a zone", async () => {
-  const { port } = await listen("127.0.0.1");
-  const server = servers.at(-1);
-  await new Promise((resolve) => server?.close(resolve));
   const tryConnect = createTryTcpConnect();
-  expect(tryConnect("127.0.0.1", port)).toBe(false);
+  expect(tryConnect("127.0.0.1", 1)).toBe(false);
   const { port: open } = await listen("127.0.0.1");
   expect(tryConnect("localhost", open)).toBe(false);
   expect(tryConnect("fe80::1%lo", open)).toBe(false);

@@ -92,8 +92,8 @@ async function startRelayTo({ port }: TlsServer): Promise<Relay> {
   return relay;
 }
 
-async function listen(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
+async function listen(server: Server, host = "127.0.0.1"): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, host, () => resolve()));
   closers.push(() => server.close());
   return (server.address() as AddressInfo).port;
 }
@@ -585,12 +585,15 @@ describe("retry:", () => {
   });
 
   test("a request is sent again while the server is starting", async () => {
+    // No other test listens on this address, so that none takes the port before the server starts.
+    const lateHost = "127.0.0.2";
+    const certificate = authority.issue({ commonName: "kube-apiserver", hosts: [lateHost] });
     const probe = createTcpServer();
-    const port = await listen(probe);
+    const port = await listen(probe, lateHost);
     await new Promise((resolve) => probe.close(resolve));
-    const asked = connectTo({ port }).request({ ...get("/x"), method: "POST", body: {} });
-    const late = createSecureServer(serverOptions, (_request, response) => void response.end('"ok"'));
-    const timer = setTimeout(() => late.listen(port, "127.0.0.1"), 150);
+    const asked = connectTo({ host: lateHost, port }).request({ ...get("/x"), method: "POST", body: {} });
+    const late = createSecureServer(certificate, (_request, response) => void response.end('"ok"'));
+    const timer = setTimeout(() => late.listen(port, lateHost), 150);
     closers.push(() => {
       clearTimeout(timer);
       late.close();

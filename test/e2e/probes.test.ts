@@ -7,6 +7,7 @@ import type { Container, PodSpec, Probe } from "../../proto/kubernetes/gen/types
 import { ifAbsent } from "../bed/if-absent.ts";
 import { webImage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
+import { freePort } from "./free-port.ts";
 import { serveHealth } from "./health-server.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
@@ -196,9 +197,8 @@ test("a restart of the agent leaves a pod ready and started until its slow probe
 
 test("a new agent takes over a pod's readiness and continues its probes", async () => {
   const listening = createServer();
-  const port = await new Promise<number>((resolve) =>
-    listening.listen(0, "0.0.0.0", () => resolve((listening.address() as { readonly port: number }).port)),
-  );
+  const port = await freePort();
+  await new Promise<void>((resolve) => listening.listen(port, "0.0.0.0", resolve));
   await node.putManifest(
     podOf("asked-again", { readinessProbe: { tcpSocket: { port }, ...everySecond } }, { hostNetwork: true }),
   );

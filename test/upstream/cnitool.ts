@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder } from "../bed/packages.ts";
-import { buildInto, isExecutable, requiredVersion } from "./go-module.ts";
+import { buildInto, downloadModules, isExecutable, requiredVersion } from "./go-module.ts";
 import { errorOutput, findGoProblem } from "./programs.ts";
 
 /** The module that names the release: cnitool executes networks with libcni, as container runtimes do. */
@@ -39,8 +39,10 @@ function programPath(): string {
 }
 
 async function compile(program: string): Promise<void> {
+  const packages = ["github.com/containernetworking/cni/cnitool"];
+  await downloadModules({ go: "go", folder: moduleFolder, packages });
   const argv = ["-n", "19", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program];
-  await execa("nice", [...argv, "github.com/containernetworking/cni/cnitool"], {
+  await execa("nice", [...argv, ...packages], {
     cwd: moduleFolder,
     env: { CGO_ENABLED: "0", GOFLAGS: "-mod=readonly", GOWORK: "off" },
   });

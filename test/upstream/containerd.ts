@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder } from "../bed/packages.ts";
-import { buildInto, isExecutable, requiredVersion } from "./go-module.ts";
+import { buildInto, downloadModules, isExecutable, requiredVersion } from "./go-module.ts";
 import { errorOutput, findGoProblem } from "./programs.ts";
 
 /** The module that names the release. No release of Debian has containerd 2.0. */
@@ -35,6 +35,7 @@ async function compile(version: string, work: string): Promise<void> {
   const tags = "no_btrfs,no_devmapper,no_zfs";
   const flags = ["-trimpath", "-tags", tags, "-ldflags", `-s -w -X ${module}/version.Version=${version}`];
   const packages = programs.map((program) => `${module}/cmd/${program}`);
+  await downloadModules({ go: "go", folder: moduleFolder, packages });
   await execa("nice", ["-n", "19", "go", "build", ...flags, "-o", `${work}/`, ...packages], {
     cwd: moduleFolder,
     env: { CGO_ENABLED: "0", GOFLAGS: "-mod=readonly", GOWORK: "off" },

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder } from "../bed/packages.ts";
-import { buildInto, isExecutable, requiredVersion } from "./go-module.ts";
+import { buildInto, downloadModules, isExecutable, requiredVersion } from "./go-module.ts";
 import { errorOutput, findGoProblem } from "./programs.ts";
 
 /** The module that names the release. */
@@ -31,8 +31,10 @@ export async function ensureMetricsServer(print: (line: string) => void): Promis
 }
 
 async function compile(work: string): Promise<void> {
+  const packages = [`${module}/cmd/metrics-server`];
+  await downloadModules({ go: "go", folder: moduleFolder, packages });
   const flags = ["-trimpath", "-ldflags", "-s -w", "-o", `${work}/`];
-  await execa("nice", ["-n", "19", "go", "build", ...flags, `${module}/cmd/metrics-server`], {
+  await execa("nice", ["-n", "19", "go", "build", ...flags, ...packages], {
     cwd: moduleFolder,
     env: { CGO_ENABLED: "0", GOFLAGS: "-mod=readonly", GOWORK: "off" },
   });

@@ -55,6 +55,7 @@ test("uses programs in the cache without Go", async () => {
 /** Writes the output of `go build -o FOLDER/`: programs named after their packages. */
 const fakeGo = `#!/bin/sh
 [ "$1" = version ] && echo go version go1.26.8 linux/amd64 && exit
+[ "$1" = list ] && exit
 while [ "$1" != -o ]; do shift; done
 shift
 for name in server kube-apiserver kube-controller-manager kube-scheduler kubelet; do

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder } from "../bed/packages.ts";
-import { isExecutable, requiredVersion } from "./go-module.ts";
+import { downloadModules, isExecutable, requiredVersion } from "./go-module.ts";
 
 /** Kubernetes' own programs and etcd, with the Go package of each. */
 const packages = {
@@ -125,6 +125,7 @@ async function build(folder: string, go: string, env: Environment): Promise<void
   await mkdir(join(folder, ".."), { recursive: true });
   const work = await mkdtemp(join(folder, "..", ".building-"));
   try {
+    await downloadModules({ go, folder: moduleFolder, packages: Object.values(packages), env });
     await compile(go, work, env);
     // Go names a program after its folder.
     await rename(join(work, "server"), join(work, "etcd"));

@@ -2,13 +2,14 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder, unpackPackages } from "../bed/packages.ts";
-import { buildInto, isExecutable, requiredVersion } from "./go-module.ts";
+import { buildInto, downloadModules, isExecutable, requiredVersion } from "./go-module.ts";
 import { errorOutput, findGoProblem } from "./programs.ts";
 
 /**
  * The module that names the release. Debian 12's runc lacks idmapped mounts and so cannot give pods a user namespace.
  */
 const moduleFolder = join(import.meta.dirname, "runc");
+const module = "github.com/opencontainers/runc";
 
 /**
  * The reason why a runc with support for user namespaces is unavailable here, or undefined where it is built or can be
@@ -39,7 +40,7 @@ export async function ensureRunc(): Promise<string> {
 
 function runcPath(): string {
   const goMod = readFileSync(join(moduleFolder, "go.mod"), "utf8");
-  const version = requiredVersion(goMod, "github.com/opencontainers/runc");
+  const version = requiredVersion(goMod, module);
   return join(cacheFolder(), "upstream", `runc-${version}`, "runc");
 }
 
@@ -48,8 +49,9 @@ async function compile(program: string): Promise<void> {
   const { root } = await unpackPackages("bookworm-headers");
   const [archive = ""] = new Bun.Glob("usr/lib/*/libseccomp.a").scanSync({ cwd: root });
   const libraries = join(root, dirname(archive));
+  await downloadModules({ go: "go", folder: moduleFolder, packages: [module] });
   const argv = ["-n", "19", "go", "build", "-trimpath", "-tags", "seccomp", "-ldflags", "-s -w", "-o", program];
-  await execa("nice", [...argv, "github.com/opencontainers/runc"], {
+  await execa("nice", [...argv, module], {
     cwd: moduleFolder,
     env: {
       CGO_ENABLED: "1",

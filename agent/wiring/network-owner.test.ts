@@ -3,7 +3,9 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { loadNetwork } from "../../cni/conf-dir.ts";
+import { askAgent } from "../../cni/delegate/ask-agent.ts";
 import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
+import type { DelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
@@ -34,12 +36,13 @@ async function open(
   list?: string,
   network: Partial<Config["network"]> = {},
   clusterConfigSource?: Config["clusterConfigSource"],
+  metrics = createKubeletMetrics(),
 ) {
   const delegateDir = join(folder, "delegate.d");
   if (list !== undefined) await writeFile(join(delegateDir, "10-berth.conflist"), list);
   const adapters = {
     ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
-    ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics: createKubeletMetrics() },
+    ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics },
   };
   const config = { network: { source: "chain", owner, delegateDir, ...network } as const, clusterConfigSource };
   return await openOwnedNetwork(config, adapters);
@@ -65,6 +68,27 @@ test("the delegate is served if its list names the socket of this agent, unless 
   const served = [await serves("auto"), await serves("auto", listWith("/other/cni.sock"))];
   for (const owner of ["auto", "agent", "runtime"] as const) served.push(await serves(owner, listWith(own())));
   expect(served).toEqual([false, false, true, true, false]);
+});
+
+test("calls of the delegate are measured by verb, those that fail as well", async () => {
+  const metrics = createKubeletMetrics();
+  const network = await open("agent", listWith(own()), {}, undefined, metrics);
+  const server = await network?.serve(served);
+  const attachment = { containerId: "c1", netns: "/run/netns/c1", ifName: "eth0", args: new Map(), capabilityArgs: {} };
+  const call = (verb: DelegateCall["verb"]) => askAgent(own(), { verb, attachment }, AbortSignal.timeout(10_000));
+  expect(await call("DEL")).toEqual({ kind: "answered", output: {} });
+  await expect(call("CHECK")).rejects.toThrow("the cache has no result of ADD for c1");
+  await expect(call("ADD")).rejects.toThrow(`${folder}/net.d`);
+  await server?.stop();
+  const { samples } = metrics.kubelet.families().find(({ name }) => name === "berth_cni_call_duration_seconds") ?? {};
+  const counts = samples
+    ?.filter(({ suffix }) => suffix === "_count")
+    .map(({ labels, value }) => [labels["verb"], value]);
+  expect(counts).toEqual([
+    ["ADD", 1],
+    ["CHECK", 1],
+    ["DEL", 1],
+  ]);
 });
 
 test("an owner that cannot serve is no start, with what would cure it", async () => {

@@ -20,7 +20,7 @@ import { NETWORK_SOCKET } from "../config/local-socket.ts";
 import { withNetworkProblem } from "../observed/node/network-condition.ts";
 import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-error.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
-import { createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
+import { createDelegateCallRecorder, createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
 import { createMirrorNetworkStatus, type MirrorNetworkStatusOptions } from "../serve/network/mirror-network-status.ts";
 import { createNetworkAudit } from "../serve/network/network-audit.ts";
 import { createNetworkDefinitions, definitionsOfStandaloneNode } from "../serve/network/network-definitions.ts";
@@ -150,6 +150,7 @@ async function openNetwork(
       createNetworkExecutor(delegate, adapters),
     ]);
   const record = createPluginCallRecorder(metrics);
+  const recordDelegateCall = createDelegateCallRecorder(metrics);
   const deleted = createDeletedAttachments();
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
@@ -157,7 +158,9 @@ async function openNetwork(
         record(pluginCall);
         onCall(pluginCall);
       });
-      return executeCall({ ...executor, cni, files, confDir, definitions, deleted }, call, signal, undoSignal);
+      const execution = { ...executor, cni, files, confDir, definitions, deleted };
+      const execute = () => executeCall(execution, call, signal, undoSignal);
+      return measured(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));
     };
   };
   const deps = { ...executor, cni: executor.createCni(record), files, confDir, socket, isNamespace: isNamespaceMount };
@@ -189,6 +192,16 @@ async function openNetwork(
       };
     },
   };
+}
+
+/** Also records how long work took that fails. */
+async function measured<T>(clock: Clock, work: () => Promise<T>, record: (durationMs: number) => void): Promise<T> {
+  const startedMs = clock.monotonicMs();
+  try {
+    return await work();
+  } finally {
+    record(clock.monotonicMs() - startedMs);
+  }
 }
 
 /** The networks that the pods of a cluster select, and the status that their pods and mirror pods get. */

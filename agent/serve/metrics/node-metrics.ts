@@ -1,8 +1,14 @@
 import { defaultBuckets } from "./buckets.ts";
 import type { MetricDefinitions } from "./metric-store.ts";
 
-/** Metrics of the node, the container runtime, volumes and this process, and of the requests to the API server. As the kubelet declares them, and two of Berth. */
+/** Metrics of the node, the container runtime, volumes and this process, and of the requests to the API server. As the kubelet declares them, and three of Berth. */
 export const nodeMetrics = {
+  berth_cni_call_duration_seconds: {
+    type: "histogram",
+    help: "Duration in seconds of calls of berth-cni that the agent has executed, with all their plugins, by the verb.",
+    labels: ["verb"],
+    buckets: [0.001, 0.0025, ...defaultBuckets],
+  },
   berth_cni_plugin_duration_seconds: {
     type: "histogram",
     help: "Duration in seconds of calls of network plugins that the agent has executed, by the type of the plugin and the verb.",

@@ -1,13 +1,14 @@
 import { expect, test } from "bun:test";
 import { createKubeletMetrics } from "./kubelet-metrics.ts";
-import { createPluginCallRecorder } from "./plugin-call-recorder.ts";
+import { createDelegateCallRecorder, createPluginCallRecorder } from "./plugin-call-recorder.ts";
 
-test("calls of plugins are measured by type and verb, and those that fail are counted", () => {
+test("calls of plugins are measured by type and verb, those that fail are counted, and the calls of berth-cni are measured by verb", () => {
   const metrics = createKubeletMetrics();
   const record = createPluginCallRecorder(metrics);
   record({ verb: "ADD", plugin: "bridge", durationMs: 20, error: undefined });
   record({ verb: "ADD", plugin: "bridge", durationMs: 30, error: new Error("no address left") });
   record({ verb: "DEL", plugin: "berth", durationMs: 2, error: undefined });
+  createDelegateCallRecorder(metrics)("ADD", 60);
   const samples = metrics.kubelet
     .families()
     .filter(({ name }) => name.startsWith("berth_cni_"))
@@ -18,6 +19,8 @@ test("calls of plugins are measured by type and verb, and those that fail are co
   const bridge = { plugin: "bridge", verb: "ADD" };
   const own = { plugin: "berth", verb: "DEL" };
   expect(samples).toEqual([
+    { name: "berth_cni_call_duration_seconds_sum", labels: { verb: "ADD" }, value: 0.06 },
+    { name: "berth_cni_call_duration_seconds_count", labels: { verb: "ADD" }, value: 1 },
     { name: "berth_cni_plugin_duration_seconds_sum", labels: own, value: 0.002 },
     { name: "berth_cni_plugin_duration_seconds_count", labels: own, value: 1 },
     { name: "berth_cni_plugin_duration_seconds_sum", labels: bridge, value: 0.05 },

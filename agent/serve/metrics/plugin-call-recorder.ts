@@ -19,3 +19,10 @@ export function createPluginCallRecorder({
     if (error !== undefined) kubelet.add("berth_cni_plugin_errors_total", [plugin, verb]);
   };
 }
+
+/** Returns the function that records a call of the delegate that the agent has answered, with all its plugins, locks and records. */
+export function createDelegateCallRecorder({
+  kubelet,
+}: Pick<KubeletMetrics, "kubelet">): (verb: string, durationMs: number) => void {
+  return (verb, durationMs) => kubelet.observe("berth_cni_call_duration_seconds", durationMs / 1000, [verb]);
+}

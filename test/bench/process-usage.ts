@@ -1,5 +1,5 @@
 import { ptr } from "bun:ffi";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { libcProblem, openLibc } from "../../host/libc.ts";
 
 /** The usage of one process since its start. */
@@ -36,6 +36,44 @@ export async function memoryOf(pid: number): Promise<Memory> {
     pssBytes: numberOf(rollup, "Pss") * 1024,
     anonymousBytes: numberOf(rollup, "Anonymous") * 1024,
   };
+}
+
+/** CPU times in milliseconds, and page faults, of a process and of its children that have ended, with all theirs. */
+export interface StatUsage {
+  readonly ownCpuMs: number;
+  readonly childrenCpuMs: number;
+  /** Every process has some, so this number changes whenever a child has ended. */
+  readonly childrenFaults: number;
+}
+
+export async function statUsageOf(pid: number): Promise<StatUsage> {
+  return statUsageIn(await readFile(`/proc/${pid}/stat`, "utf8"));
+}
+
+/** A line of /proc/PID/stat, which has hundredths of a second (proc(5)). The name may have spaces and brackets. */
+export function statUsageIn(stat: string): StatUsage {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  // The state, the third field of the line, is the first one here.
+  const field = (number: number) => Number(fields[number - 3]);
+  return {
+    ownCpuMs: 10 * (field(14) + field(15)),
+    childrenCpuMs: 10 * (field(16) + field(17)),
+    childrenFaults: field(11),
+  };
+}
+
+/** The wake-ups of each thread since its start: how often it has waited for something, by its id. */
+export async function wakeUpsOf(pid: number): Promise<ReadonlyMap<string, number>> {
+  const tids = await readdir(`/proc/${pid}/task`);
+  const statuses = await Promise.all(tids.map((tid) => readFile(`/proc/${pid}/task/${tid}/status`, "utf8")));
+  return new Map(tids.map((tid, at) => [tid, numberOf(statuses[at] ?? "", "voluntary_ctxt_switches")]));
+}
+
+/** The children that run now, of all threads. */
+export async function childrenOf(pid: number): Promise<readonly string[]> {
+  const tids = await readdir(`/proc/${pid}/task`);
+  const lists = await Promise.all(tids.map((tid) => readFile(`/proc/${pid}/task/${tid}/children`, "utf8")));
+  return lists.flatMap((list) => list.split(" ").filter((child) => child !== ""));
 }
 
 /**

@@ -1,0 +1,26 @@
+import { expect, test } from "bun:test";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { measureIdleAgents } from "./network-idle.ts";
+
+test("a process that waits shows nothing, and one that starts others shows", async () => {
+  const processes = { still: spawn("cat"), busy: spawn("sh", ["-c", "echo; while true; do sleep 0.01; done"]) };
+  try {
+    const haveStarted = Object.values(processes).map(({ stdout }) => once(stdout, "data"));
+    processes.still.stdin.write("\n");
+    await Promise.all(haveStarted);
+    const pids = { still: processes.still.pid ?? 0, busy: processes.busy.pid ?? 0 };
+    // After its output the first process waits again within these windows.
+    await measureIdleAgents(pids, 100);
+    const { still, busy } = await measureIdleAgents(pids, 500);
+    const sum = (windows: typeof still, read: (window: (typeof still)[number]) => number) =>
+      windows.reduce((total, window) => total + read(window), 0);
+    expect(sum(still, ({ startedProcesses }) => startedProcesses)).toBe(0);
+    expect(sum(still, ({ wakeUps }) => wakeUps)).toBe(0);
+    expect(sum(busy, ({ startedProcesses }) => startedProcesses)).toBeGreaterThan(0);
+    expect(sum(busy, ({ wakeUps }) => wakeUps)).toBeGreaterThan(0);
+    expect(still).toHaveLength(5);
+  } finally {
+    for (const one of Object.values(processes)) one.kill("SIGKILL");
+  }
+});

@@ -1,0 +1,58 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { IDLE_WINDOWS } from "../idle-windows.ts";
+import { childrenOf, statUsageOf, usageOf, wakeUpsOf } from "../process-usage.ts";
+
+/** What an agent does in a window of an idle phase. */
+export interface IdleWindow {
+  readonly lastedMs: number;
+  readonly cpuMs: number;
+  /** How often its threads have waited for something, and gone on. */
+  readonly wakeUps: number;
+  readonly diskBytes: number;
+  /** The children that run at the end and not at the beginning, and the page faults of those that have ended: 0 means none. */
+  readonly startedProcesses: number;
+}
+
+/** Measures several agents in the same windows, one after the other, which divide `totalMs`. */
+export async function measureIdleAgents<Side extends string>(
+  pids: Readonly<Record<Side, number>>,
+  totalMs: number,
+): Promise<Readonly<Record<Side, readonly IdleWindow[]>>> {
+  const sides = Object.keys(pids) as Side[];
+  const windows = new Map<Side, IdleWindow[]>(sides.map((side) => [side, []]));
+  for (let index = 0; index < IDLE_WINDOWS; index++) {
+    const before = await Promise.all(sides.map((side) => look(pids[side])));
+    await pause(totalMs / IDLE_WINDOWS);
+    const after = await Promise.all(sides.map((side) => look(pids[side])));
+    for (const [at, side] of sides.entries()) {
+      const [from, until] = [before[at], after[at]];
+      if (from !== undefined && until !== undefined) windows.get(side)?.push(between(from, until));
+    }
+  }
+  return Object.fromEntries(windows) as Record<Side, IdleWindow[]>;
+}
+
+type Look = Awaited<ReturnType<typeof look>>;
+
+async function look(pid: number) {
+  const [usage, stat, wakeUps, children] = await Promise.all([
+    usageOf(pid),
+    statUsageOf(pid),
+    wakeUpsOf(pid),
+    childrenOf(pid),
+  ]);
+  return { at: performance.now(), usage, stat, wakeUps, children };
+}
+
+/** A thread that has ended meanwhile is left out: the kernel no longer has its number. */
+function between(before: Look, after: Look): IdleWindow {
+  const wakeUps = [...after.wakeUps].map(([tid, count]) => count - (before.wakeUps.get(tid) ?? 0));
+  const running = after.children.filter((child) => !before.children.includes(child)).length;
+  return {
+    lastedMs: after.at - before.at,
+    cpuMs: after.usage.cpuMs - before.usage.cpuMs,
+    wakeUps: wakeUps.reduce((sum, one) => sum + one, 0),
+    diskBytes: after.usage.diskBytes - before.usage.diskBytes,
+    startedProcesses: running + after.stat.childrenFaults - before.stat.childrenFaults,
+  };
+}

@@ -33,7 +33,7 @@ const usage = `npm run bench -- [--effort quick|published|thorough] [--only floo
   --only volumes       only volumes and the objects they come from, compared with the reference kubelet: nine minutes
   --only api           only the node's own API: exec, logs, stats and metrics, compared with the reference kubelet: twenty minutes
   --only network       only the network of pods: the chain executed by the runtime and by the agent, and the built-in network,
-                       compared with the reference kubelet: fifteen minutes
+                       compared with the reference kubelet: about twenty minutes
   --containerd         the release of the runtime (default 1.6)
   --write              write the tables into docs/benchmarks.md, the samples below docs/benchmarks/, and the README's six
                        figures; needs a quiet machine and a tree that is committed

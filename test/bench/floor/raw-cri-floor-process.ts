@@ -58,13 +58,13 @@ function respond(message: FloorResponse): void {
 async function execute(order: FloorOrder): Promise<ReadonlyMap<string, number>> {
   switch (order.verb) {
     case "start": {
-      const messages = await Promise.all(order.names.map(messagesFor));
+      const messages = await Promise.all(order.names.map((name) => messagesFor(name, order.hostNetwork)));
       return await runConcurrently(order.atOnce, messages, async (message) => {
         pods.push(await start(runtime, message));
       });
     }
     case "removeAll":
-      return await runConcurrently(order.atOnce, pods.splice(0), (pod) => remove(runtime, pod));
+      return await runConcurrently(order.atOnce, pods.splice(0), (pod) => remove(runtime, pod, order.isForced));
   }
 }
 
@@ -90,16 +90,18 @@ async function start(to: Runtime, { name, sandbox, container }: Messages): Promi
   return { name, sandboxId, containerId };
 }
 
-async function remove(from: Runtime, { sandboxId, containerId }: StartedPod): Promise<void> {
-  await from.stopContainer(containerId, GRACE_SECONDS);
+async function remove(from: Runtime, { sandboxId, containerId }: StartedPod, isForced: boolean): Promise<void> {
+  if (!isForced) await from.stopContainer(containerId, GRACE_SECONDS);
   await from.stopPodSandbox(sandboxId);
   await from.removePodSandbox(sandboxId);
 }
 
 /** The messages that the agent sends for the same manifest. They and their folders are made in advance. */
-async function messagesFor(name: string): Promise<Messages> {
+async function messagesFor(name: string, hostNetwork: boolean): Promise<Messages> {
   const path = join(bedPaths(stateDir).manifests, `${name}.json`);
-  const { pod, problem } = await readPodManifest(JSON.stringify(benchPod(name)), { path, nodeName });
+  const { spec, ...rest } = benchPod(name);
+  const manifest = JSON.stringify({ ...rest, spec: { ...spec, ...(hostNetwork && { hostNetwork }) } });
+  const { pod, problem } = await readPodManifest(manifest, { path, nodeName });
   const [container] = pod?.spec.containers ?? [];
   if (pod === undefined || container === undefined) throw new Error(problem);
   const image = await images.presence(container.image ?? "");

@@ -4,26 +4,38 @@ import type { Subject } from "../measure-rounds.ts";
 import type { MeasuredRuntime } from "../measured-runtime.ts";
 
 export type FloorOrder =
-  | { readonly verb: "start"; readonly names: readonly string[]; readonly atOnce: number }
-  | { readonly verb: "removeAll"; readonly atOnce: number };
+  | {
+      readonly verb: "start";
+      readonly names: readonly string[];
+      readonly atOnce: number;
+      readonly hostNetwork: boolean;
+    }
+  | { readonly verb: "removeAll"; readonly atOnce: number; readonly isForced: boolean };
 
 export type FloorResponse =
   | { readonly asked: readonly (readonly [string, number])[]; readonly problem?: never }
   | { readonly asked?: never; readonly problem: string };
 
+export interface FloorOptions {
+  /** Its pods have the network of the host. */
+  readonly hostNetwork?: boolean;
+  /** It removes sandboxes without stopping their containers before: what a deletion with grace 0 needs. */
+  readonly isForced?: boolean;
+}
+
 export interface Floor {
   /** The floor as a subject that handles this many pods in parallel. */
-  atOnce(count: number): Subject;
+  atOnce(count: number, options?: FloorOptions): Subject;
   stop(): Promise<void>;
 }
 
 export function startFloor(runtime: MeasuredRuntime, stateDir: string): Floor {
   const child = fork(join(import.meta.dirname, "raw-cri-floor-process.ts"), [runtime.containerd.endpoint, stateDir]);
   return {
-    atOnce: (atOnce) => ({
+    atOnce: (atOnce, { hostNetwork = false, isForced = false } = {}) => ({
       runtime,
-      start: (names) => sendOrder(child, { verb: "start", names, atOnce }),
-      removeAll: () => sendOrder(child, { verb: "removeAll", atOnce }),
+      start: (names) => sendOrder(child, { verb: "start", names, atOnce, hostNetwork }),
+      removeAll: () => sendOrder(child, { verb: "removeAll", atOnce, isForced }),
       // The response to an order arrives when all its work is done.
       settled: async () => undefined,
     }),

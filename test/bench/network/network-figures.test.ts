@@ -3,7 +3,8 @@ import type { FloorRound } from "../cluster/cluster-rounds.ts";
 import type { Round } from "../measure-rounds.ts";
 import { markdownTable } from "../table.ts";
 import { networkFigures } from "./network-figures.ts";
-import { callsIn, cpuMsInStat, type NetworkResult } from "./network-rounds.ts";
+import type { IdleWindow } from "./network-idle.ts";
+import type { NetworkResult } from "./network-rounds.ts";
 
 const round = (...each: readonly number[]): Round => ({ each, wall: Math.max(...each) });
 const times = <T>(count: number, of: (at: number) => T): readonly T[] =>
@@ -47,14 +48,46 @@ test("the built-in network is judged beside the chain, the kubelet and the floor
   `);
 });
 
-test("the calls of one verb are read from the agent's log", () => {
-  const line = (verb: string, ms: number) =>
-    `18:54:23.012 debug network ${verb}  namespace=default pod=web sandbox=2c9c interface=eth0 durationMs=${ms} plugins="${verb} berth 1 ms"\n`;
-  const log = `${line("ADD", 1.4)}${line("DEL", 2.5)}18:54:23.1 debug runtime call  verb=Status durationMs=9\n${line("ADD", 3)}`;
-  expect([callsIn(log, "ADD"), callsIn(log, "DEL")]).toEqual([[1.4, 3], [2.5]]);
-});
+const callTimes = (runSandbox: number) =>
+  times(60, () => ({ runSandbox, stopSandbox: 50, ADD: 1.5, DEL: 4, pluginADD: 1, pluginDEL: 3 }));
+const idle = (wakeUps: number, diskBytes: number): readonly IdleWindow[] =>
+  times(5, () => ({ lastedMs: 6_000, cpuMs: 6, wakeUps, diskBytes, startedProcesses: 0 }));
+const cpu = (runtimeChildren: number) => times(5, () => ({ agent: 5, agentChildren: 0, runtime: 10, runtimeChildren }));
 
-test("the CPU time of a process includes its children that have ended, whatever its name is", () => {
-  const before = ["S", ...times(10, String)].join(" ");
-  expect(cpuMsInStat(`41 (a b) c) ${before} 3 4 50 60 20 0 9`)).toBe(1170);
+test("the calls, the parts of the CPU time and the idle phases have rows, if they were measured", () => {
+  const windows = { kubelet: idle(900, 4096), chain: idle(20, 0), builtin: idle(21, 0) };
+  const figures = networkFigures({
+    ...result,
+    hostFloorSingles: singles(120, 90),
+    calls: { kubelet: callTimes(80), chain: callTimes(80), delegate: callTimes(84), builtin: callTimes(50) },
+    networkCpuParts: { chain: cpu(45), builtin: cpu(5) },
+    idleEmpty: windows,
+    idleWithPods: { ...windows, builtin: idle(21, 8) },
+  });
+  const known = new Set(networkFigures(result).map(({ what }) => what));
+  const added = figures.filter(({ what }) => !known.has(what));
+  expect(markdownTable(added, "network").split("\n").slice(2)).toMatchInlineSnapshot(`
+    [
+      "| of that: the agent |  |  | 5 ms | 5 ms |  | 5 |  |  |",
+      "| of that: the agent's children |  |  | 0 ms | 0 ms |  | 5 |  |  |",
+      "| of that: the runtime |  |  | 10 ms | 10 ms |  | 5 |  |  |",
+      "| of that: the runtime's children |  |  | 45 ms | 5 ms |  | 5 |  |  |",
+      "| ADD of the built-in network in the agent, the plugin alone |  |  |  | 1 ms |  | 60 |  |  |",
+      "| DEL of the built-in network in the agent, the plugin alone |  |  |  | 3 ms |  | 60 |  |  |",
+      "| RunPodSandbox of one pod |  | 80 ms | 80 ms | 50 ms | 0.63 (0.63–0.63) × | 60 |  |  |",
+      "| RunPodSandbox of one pod: the chain by the agent less the chain by the runtime |  |  |  | 4 ms |  | 60 | ≤ 5 ms | reached: 4 (4–4) ms |",
+      "| StopPodSandbox of one pod |  | 50 ms | 50 ms | 50 ms | 1.00 (1.00–1.00) × | 60 |  |  |",
+      "| StopPodSandbox of one pod: the chain by the agent less the chain by the runtime |  |  |  | 0 ms |  | 60 |  |  |",
+      "| one pod of the floor, less one of the host's network: start | 30 ms |  |  |  |  | 60 |  |  |",
+      "| one pod of the floor, less one of the host's network: removal | 30 ms |  |  |  |  | 60 |  |  |",
+      "| idle without pods: CPU of one core |  | 0.10 % | 0.10 % | 0.10 % | 1.00 (1.00–1.00) × | 5 |  |  |",
+      "| idle without pods: wake-ups of threads a minute |  | 9000 | 200 | 210 | 0.02 (0.02–0.02) × | 5 |  |  |",
+      "| idle without pods: to disk |  | 20480 B | 0 B | 0 B | 0.00 × |  | ≤ 0 B | reached |",
+      "| idle without pods: page faults of processes that the agent has started |  | 0 | 0 | 0 |  |  | ≤ 0 | reached |",
+      "| idle with 20 pods: CPU of one core |  | 0.10 % | 0.10 % | 0.10 % | 1.00 (1.00–1.00) × | 5 |  |  |",
+      "| idle with 20 pods: wake-ups of threads a minute |  | 9000 | 200 | 210 | 0.02 (0.02–0.02) × | 5 |  |  |",
+      "| idle with 20 pods: to disk |  | 20480 B | 0 B | 40 B | 0.00 × |  | ≤ 0 B | missed |",
+      "| idle with 20 pods: page faults of processes that the agent has started |  | 0 | 0 | 0 |  |  | ≤ 0 | reached |",
+    ]
+  `);
 });

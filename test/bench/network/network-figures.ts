@@ -3,21 +3,33 @@ import { type Figure, limit, tailRows } from "../figures.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Goal } from "../goals.ts";
 import type { Round } from "../measure-rounds.ts";
-import { medianOf, percentile } from "../statistics.ts";
-import type { NetworkResult } from "./network-rounds.ts";
+import { medianOf, pairsOf, percentile } from "../statistics.ts";
+import type { CallKind } from "./call-times.ts";
+import type { CpuParts } from "./network-cpu.ts";
+import type { IdleWindow } from "./network-idle.ts";
+import type { NetworkSide } from "./network-nodes.ts";
+import { IDLE_PODS, type IdleSide, type NetworkResult } from "./network-rounds.ts";
 
 /**
  * All figures of the network of pods. Their `berth` is Berth with the built-in network, their `chain` Berth with the chain that the
  * runtime executes.
  */
 export function networkFigures(result: NetworkResult): readonly Figure[] {
-  return [...callFigures(result), ...singleFigures(result), ...batchFigures(result), ...removalFigures(result)];
+  return [
+    ...callFigures(result),
+    ...callTimeFigures(result),
+    ...singleFigures(result),
+    ...batchFigures(result),
+    ...removalFigures(result),
+    ...idleFigures("without pods", result.idleEmpty),
+    ...idleFigures(`with ${IDLE_PODS} pods`, result.idleWithPods),
+  ];
 }
 
 const ratio = (to: "kubelet" | "floor" | "chain", atMost: number): Goal => ({ kind: "ratio", to, atMost });
 const seconds = (ms: number) => ms / 1000;
 
-function callFigures({ builtinCalls, networkCpuMs, singles }: NetworkResult): readonly Figure[] {
+function callFigures({ builtinCalls, networkCpuMs, networkCpuParts, singles }: NetworkResult): readonly Figure[] {
   const { ADD, DEL } = builtinCalls;
   const overChain = singles.delegate.map(({ start }, at) => start.wall - (singles.chain[at]?.start.wall ?? Number.NaN));
   return [
@@ -42,12 +54,70 @@ function callFigures({ builtinCalls, networkCpuMs, singles }: NetworkResult): re
       berth: medianOf(networkCpuMs.builtin),
       goal: ratio("chain", 0.35),
     },
+    ...cpuPartFigures(networkCpuParts),
     {
       what: "one pod, created → Ready: the chain by the agent less the chain by the runtime",
       unit: "ms",
       berth: medianOf(overChain),
       isSingle: true,
       goal: limit(5),
+    },
+  ];
+}
+
+/** Where the CPU time goes. The differences of small numbers may be less than nothing. */
+function cpuPartFigures(all: NetworkResult["networkCpuParts"]): readonly Figure[] {
+  if (all === undefined) return [];
+  const row = (what: string, read: (cpu: CpuParts) => number): Figure => ({
+    ...{ what: `of that: ${what}`, unit: "ms" },
+    chain: medianOf(all.chain.map(read)),
+    berth: medianOf(all.builtin.map(read)),
+  });
+  return [
+    row("the agent", ({ agent }) => agent),
+    row("the agent's children", ({ agentChildren }) => agentChildren),
+    row("the runtime", ({ runtime }) => runtime),
+    row("the runtime's children", ({ runtimeChildren }) => runtimeChildren),
+  ];
+}
+
+/** How long the runtime's calls take for a pod, as the agents count them, and what of that the built-in plugin takes. */
+function callTimeFigures({ calls, hostFloorSingles, floorSingles }: NetworkResult): readonly Figure[] {
+  if (calls === undefined || hostFloorSingles === undefined) return [];
+  const of = (side: NetworkSide, kind: CallKind) => calls[side].map((times) => times[kind]);
+  const plugin = (verb: "ADD" | "DEL"): Figure => ({
+    ...{ what: `${verb} of the built-in network in the agent, the plugin alone`, unit: "ms", isSingle: true },
+    berth: medianOf(of("builtin", `plugin${verb}`)),
+  });
+  const call = (what: string, kind: CallKind): Figure => ({
+    ...{ what, unit: "ms", isSingle: true },
+    ...{
+      peer: medianOf(of("kubelet", kind)),
+      chain: medianOf(of("chain", kind)),
+      berth: medianOf(of("builtin", kind)),
+    },
+  });
+  const overRuntime = (what: string, kind: CallKind, goal?: Goal): Figure => ({
+    ...{ what: `${what}: the chain by the agent less the chain by the runtime`, unit: "ms", isSingle: true },
+    ...(goal !== undefined && { goal }),
+    berth: medianOf(pairsOf(of("delegate", kind), of("chain", kind), (own, other) => own - other)),
+  });
+  const ofFloor = (read: (round: FloorRound) => number) =>
+    medianOf(pairsOf(floorSingles.map(read), hostFloorSingles.map(read), (one, host) => one - host));
+  return [
+    plugin("ADD"),
+    plugin("DEL"),
+    call("RunPodSandbox of one pod", "runSandbox"),
+    overRuntime("RunPodSandbox of one pod", "runSandbox", limit(5)),
+    call("StopPodSandbox of one pod", "stopSandbox"),
+    overRuntime("StopPodSandbox of one pod", "stopSandbox"),
+    {
+      ...{ what: "one pod of the floor, less one of the host's network: start", unit: "ms", isSingle: true },
+      floor: ofFloor(({ start }) => start.wall),
+    },
+    {
+      ...{ what: "one pod of the floor, less one of the host's network: removal", unit: "ms", isSingle: true },
+      floor: ofFloor(({ removal }) => removal.wall),
     },
   ];
 }
@@ -100,5 +170,28 @@ function removalFigures({ removals }: NetworkResult): readonly Figure[] {
       berth: p50(removals.builtin),
       goal: ratio("floor", 1.15),
     },
+  ];
+}
+
+function idleFigures(when: string, windows: NetworkResult["idleEmpty"]): readonly Figure[] {
+  if (windows === undefined) return [];
+  const row = (what: string, unit: Figure["unit"], read: (window: IdleWindow) => number): Figure => ({
+    ...{ what: `idle ${when}: ${what}`, unit },
+    peer: medianOf(windows.kubelet.map(read)),
+    chain: medianOf(windows.chain.map(read)),
+    berth: medianOf(windows.builtin.map(read)),
+  });
+  const none: Goal = { kind: "total", atMost: 0 };
+  const sumOf = (side: IdleSide, read: (window: IdleWindow) => number) =>
+    medianOf([windows[side].reduce((sum, window) => sum + read(window), 0)]);
+  const total = (what: string, unit: Figure["unit"], read: (window: IdleWindow) => number): Figure => ({
+    ...{ what: `idle ${when}: ${what}`, unit, goal: none },
+    ...{ peer: sumOf("kubelet", read), chain: sumOf("chain", read), berth: sumOf("builtin", read) },
+  });
+  return [
+    row("CPU of one core", "%", ({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs),
+    row("wake-ups of threads a minute", "", ({ wakeUps, lastedMs }) => (wakeUps * 60_000) / lastedMs),
+    total("to disk", "B", ({ diskBytes }) => diskBytes),
+    total("page faults of processes that the agent has started", "", ({ startedProcesses }) => startedProcesses),
   ];
 }

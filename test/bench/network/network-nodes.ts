@@ -4,6 +4,7 @@ import { execa } from "execa";
 import { formatBuiltinList } from "../../../cni/delegate/builtin-list.ts";
 import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { unpackPackages } from "../../bed/packages.ts";
+import type { ApiWatch } from "../cluster/api-watch.ts";
 import {
   type ComparedNode,
   type ComparedNodeOptions,
@@ -19,10 +20,11 @@ import {
 export const NETWORK_SIDES = ["kubelet", "chain", "delegate", "builtin"] as const;
 export type NetworkSide = (typeof NETWORK_SIDES)[number];
 
-/** Creates and starts the nodes. Adds to `ends` the functions that remove them, in the order of their creation. */
+/** Creates and starts the nodes, one after the other; each is Ready before the next one. Adds to `ends` the functions that remove them, in the order of their creation. */
 export async function startNetworkNodes(
   options: ComparedNodeOptions,
   binary: string,
+  watch: Pick<ApiWatch, "nodeReady">,
   ends: (() => Promise<unknown>)[],
 ): Promise<Readonly<Record<NetworkSide, ComparedNode>>> {
   const create: Readonly<Record<NetworkSide, () => Promise<ComparedNode>>> = {
@@ -35,7 +37,9 @@ export async function startNetworkNodes(
   for (const side of NETWORK_SIDES) {
     const node = await create[side]();
     ends.push(() => node.end());
+    const ready = watch.nodeReady(node.nodeName);
     await node.start();
+    await ready;
     nodes.set(side, node);
   }
   return Object.fromEntries(nodes) as Record<NetworkSide, ComparedNode>;
@@ -53,7 +57,7 @@ async function createDelegatingNode(
   for (const folder of [cniBinDir, chainDir]) await mkdir(folder, { recursive: true });
   const packaged = join((await unpackPackages("bookworm")).root, "usr/lib/cni");
   for (const name of await readdir(packaged)) await symlink(join(packaged, name), join(cniBinDir, name));
-  const flags = ["--network-owner=agent", "--network-delegate-dir", cniConfDir, "-v=4"];
+  const flags = ["--network-owner=agent", "--network-delegate-dir", cniConfDir];
   const node = await createBerthNode(options, binary, { program: side, flags, cniBinDir });
   const [list, moved] = [cniConfDir, chainDir].map((folder) => join(folder, "10-berth.conflist"));
   await rename(list!, moved!);

@@ -2,16 +2,19 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { bedPaths } from "../../bed/cleanup/bed-record.ts";
-import { startControlPlane } from "../../upstream/control-plane.ts";
+import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
+import { connectNodeApi } from "../api/node-api.ts";
 import { createPodNames } from "../bench-pod.ts";
-import { connectApi } from "../cluster/api-client.ts";
+import { type ApiClient, connectApi } from "../cluster/api-client.ts";
 import { watchApi } from "../cluster/api-watch.ts";
+import type { ComparedNode } from "../cluster/compared-node.ts";
 import { startFloor } from "../floor/raw-cri-floor.ts";
 import { startMeasuredRuntime } from "../measured-runtime.ts";
+import { readCallTotals } from "./call-times.ts";
 import type { NetworkProcessOptions } from "./network-bench.ts";
 import { builtinNetworkOf, startNetworkNodes } from "./network-nodes.ts";
-import { measureNetwork, type NetworkResult } from "./network-rounds.ts";
+import { measureNetwork, type NetworkResult, type PerSide } from "./network-rounds.ts";
+import { createRunningAgents } from "./running-agents.ts";
 
 /** The node's address, which the kubelet looks for on the interface of the default route. */
 const uplink = "10.199.0.2";
@@ -27,15 +30,40 @@ async function setUpNamespace(): Promise<void> {
   for (const args of commands) await execa("ip", args);
 }
 
+/** The account that the controllers create otherwise; without it a namespace accepts no pods. */
+async function createDefaultAccount(api: ApiClient): Promise<void> {
+  const account = { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "default" } };
+  await api.create("/api/v1/namespaces/default/serviceaccounts", account);
+}
+
+async function openCallTotals(nodes: PerSide<ComparedNode>, api: ApiClient, plane: ControlPlane) {
+  const open = async ({ nodeName }: ComparedNode) => {
+    const { server, close } = await connectNodeApi(nodeName, api, plane);
+    // Each page is read on a connection of its own.
+    close();
+    return () => readCallTotals(server);
+  };
+  return {
+    kubelet: await open(nodes.kubelet),
+    chain: await open(nodes.chain),
+    delegate: await open(nodes.delegate),
+    builtin: await open(nodes.builtin),
+  };
+}
+
 async function measure(options: NetworkProcessOptions, ends: (() => Promise<unknown>)[]): Promise<NetworkResult> {
   const { folder, version, binary, effort } = options;
-  const plane = await startControlPlane({ stateDir: join(folder, "plane"), print: console.log });
+  // Controllers would mark nodes whose agent is stopped, and take CPU while others are measured.
+  const plane = await startControlPlane({ stateDir: join(folder, "plane"), components: [], print: console.log });
   ends.push(() => plane.stop());
   const api = connectApi(plane);
   ends.push(async () => api.close());
+  await createDefaultAccount(api);
   const watch = await watchApi(api);
-  const nodes = await startNetworkNodes({ plane, folder, version }, binary, ends);
-  const builtinLog = bedPaths(join(folder, nodes.builtin.nodeName)).agentLog;
+  const nodes = await startNetworkNodes({ plane, folder, version }, binary, watch, ends);
+  const agents = createRunningAgents(nodes, (pid, signal) => process.kill(pid, signal));
+  ends.push(async () => agents.all());
+  const readCalls = await openCallTotals(nodes, api, plane);
   const { network } = nodes.builtin.runtime.containerd.record;
   ends.push(() => rm(`/run/berth/network/${builtinNetworkOf(network)}`, { recursive: true, force: true }));
   const floorDir = join(folder, "floor");
@@ -44,7 +72,7 @@ async function measure(options: NetworkProcessOptions, ends: (() => Promise<unkn
   const floor = startFloor(runtime, floorDir);
   ends.push(floor.stop);
   const shared = { api, watch, names: createPodNames(), print: console.log };
-  return await measureNetwork({ ...shared, nodes, builtinLog, floor }, effort);
+  return await measureNetwork({ ...shared, nodes, agents, readCalls, floor }, effort);
 }
 
 const [given = "", result = ""] = process.argv.slice(2);

@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { podsPath } from "../cluster/api-watch.ts";
 import {
@@ -14,112 +13,144 @@ import {
 } from "../cluster/cluster-rounds.ts";
 import type { ComparedNode } from "../cluster/compared-node.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
-import type { Floor } from "../floor/raw-cri-floor.ts";
+import type { Floor, FloorOptions } from "../floor/raw-cri-floor.ts";
 import { measureRemovals, measureStarts, type Round } from "../measure-rounds.ts";
 import { takeTurns } from "../turns.ts";
+import { type CallTimes, type CallTotals, callTimesBetween } from "./call-times.ts";
+import { type CpuParts, measureNetworkCpu, totalOf } from "./network-cpu.ts";
+import { type IdleWindow, measureIdleAgents } from "./network-idle.ts";
 import { NETWORK_SIDES, type NetworkSide } from "./network-nodes.ts";
+import type { RunningAgents } from "./running-agents.ts";
 
 export interface NetworkEffort {
   readonly singles: number;
   readonly batches: number;
   readonly cpuRounds: number;
+  /** Of each of the two phases. */
+  readonly idleMs: number;
 }
 
-export const thoroughNetworkEffort: NetworkEffort = { singles: 200, batches: 7, cpuRounds: 7 };
+export const thoroughNetworkEffort: NetworkEffort = { singles: 200, batches: 7, cpuRounds: 7, idleMs: 300_000 };
 /** The fewest repetitions that decide anything. */
-export const publishedNetworkEffort: NetworkEffort = { singles: 60, batches: 5, cpuRounds: 5 };
+export const publishedNetworkEffort: NetworkEffort = { singles: 60, batches: 5, cpuRounds: 5, idleMs: 30_000 };
 /** Shows that everything runs; decides nothing. */
-export const quickNetworkEffort: NetworkEffort = { singles: 3, batches: 1, cpuRounds: 1 };
+export const quickNetworkEffort: NetworkEffort = { singles: 3, batches: 1, cpuRounds: 1, idleMs: 5_000 };
 
 /** A value of each node. */
 export type PerSide<T> = Readonly<Record<NetworkSide, T>>;
 
+/** The nodes that are idle at the same time. */
+const IDLE_SIDES = ["kubelet", "chain", "builtin"] as const;
+export type IdleSide = (typeof IDLE_SIDES)[number];
+type IdleWindows = Readonly<Record<IdleSide, readonly IdleWindow[]>>;
+/** The number of pods on each node in the second idle phase. */
+export const IDLE_PODS = 20;
+
 export interface NetworkResult {
   readonly singles: PerSide<readonly FloorRound[]>;
   readonly floorSingles: readonly FloorRound[];
-  /** ADD and DEL of the built-in network in the agent's own log, in milliseconds. */
+  /** The floor with pods of the host's network. Undefined in samples of earlier runs, as all below that may be. */
+  readonly hostFloorSingles?: readonly FloorRound[];
+  /** The calls for each of the single pods, as the agents count them. */
+  readonly calls?: PerSide<readonly CallTimes[]>;
+  /** ADD and DEL of the built-in network by the agent, in milliseconds. Of earlier runs: each call in the agent's debug log. */
   readonly builtinCalls: Readonly<Record<"ADD" | "DEL", readonly number[]>>;
   readonly batches: Readonly<Record<"kubelet" | "builtin", readonly PodBatch[]>>;
   /** CPU of runtime, plugins and agent for the network of one sandbox, ADD and DEL, in milliseconds. */
   readonly networkCpuMs: Readonly<Record<"chain" | "builtin", readonly number[]>>;
+  readonly networkCpuParts?: Readonly<Record<"chain" | "builtin", readonly CpuParts[]>>;
   /** Pods deleted at once with grace 0, until their sandboxes are removed. */
   readonly removals: Readonly<Record<"floor" | "builtin", readonly Round[]>>;
+  readonly idleEmpty?: IdleWindows;
+  readonly idleWithPods?: IdleWindows;
 }
 
 export interface NetworkSubjects extends Omit<ClusterSubjects, "members" | "audit"> {
   readonly nodes: PerSide<ComparedNode>;
-  /** The path of the log of the agent with the built-in network. */
-  readonly builtinLog: string;
+  readonly agents: RunningAgents<NetworkSide>;
+  readonly readCalls: PerSide<() => Promise<CallTotals>>;
   readonly floor: Floor;
 }
 
-/** Measures everything. The nodes alternate who begins. */
+/** Measures everything. The nodes alternate who begins, and only the agent that is measured runs. */
 export async function measureNetwork(subjects: NetworkSubjects, effort: NetworkEffort): Promise<NetworkResult> {
-  const { nodes, floor, names, print } = subjects;
-  print(`one pod, ${effort.singles} times each, after a warm-up turn`);
-  const single = async (side: NetworkSide | "floor", turn: number): Promise<FloorRound> => {
-    if (side !== "floor") return await measurePods(subjects, nodes[side], 1, spreadMs(turn));
-    const start = await measureStarts(floor.atOnce(1), names(1));
-    await pause(SIGNAL_HANDLER_SETUP_MS);
-    return { start, removal: await measureRemovals(floor.atOnce(1)) };
-  };
-  const sides = [...NETWORK_SIDES, "floor"] as const;
-  await takeTurns(sides, 1, single);
-  const { floor: floorSingles, ...singles } = await takeTurns(sides, effort.singles, single);
-  const log = await readFile(subjects.builtinLog, "utf8");
+  const { nodes, agents, print } = subjects;
+  const singles = await measureSingles(subjects, effort.singles);
+  // A newly started agent is not idle.
+  const idleEmpty = await measureIdle(subjects, effort.idleMs);
   print(`${BATCH_SIZE} pods at once, ${effort.batches} times each`);
-  const batches = await takeTurns(["kubelet", "builtin"] as const, effort.batches, (side) =>
-    measureBatch(subjects, nodes[side]),
-  );
-  print(`CPU of ${CPU_PODS} networks, ${effort.cpuRounds} times each`);
-  const networkCpuMs = await takeTurns(["chain", "builtin"] as const, effort.cpuRounds, (side) =>
-    measureNetworkCpu(subjects, nodes[side]),
-  );
+  const batches = await takeTurns(["kubelet", "builtin"] as const, effort.batches, async (side) => {
+    await agents.only([side], LONG_SETTLE_MS);
+    return await measureBatch(subjects, nodes[side]);
+  });
+  print(`CPU of networks, ${effort.cpuRounds} times each`);
+  const networkCpuParts = await takeTurns(["chain", "builtin"] as const, effort.cpuRounds, async (side, turn) => {
+    await agents.only([side], LONG_SETTLE_MS);
+    return await measureNetworkCpu(subjects, nodes[side], turn);
+  });
   print(`${BATCH_SIZE} pods deleted at once with grace 0, ${effort.batches} times each`);
-  const removals = await takeTurns(["floor", "builtin"] as const, effort.batches, (side) =>
-    side === "floor" ? measureFloorRemovals(subjects) : measureForcedRemovals(subjects, nodes.builtin),
-  );
-  const builtinCalls = { ADD: callsIn(log, "ADD"), DEL: callsIn(log, "DEL") };
-  return { singles, floorSingles, builtinCalls, batches, networkCpuMs, removals };
-}
-
-/** The durations of the calls of one verb in the log of an agent that executes networks, in milliseconds. */
-export function callsIn(log: string, verb: "ADD" | "DEL"): readonly number[] {
-  return [...log.matchAll(new RegExp(`network ${verb} .*?durationMs=(\\S+)`, "g"))].map(([, ms]) => Number(ms));
+  const removals = await takeTurns(["floor", "builtin"] as const, effort.batches, async (side) => {
+    await agents.only(side === "floor" ? [] : [side], LONG_SETTLE_MS);
+    return side === "floor" ? await measureFloorRemovals(subjects) : await measureForcedRemovals(subjects, nodes[side]);
+  });
+  return {
+    ...singles,
+    batches,
+    networkCpuMs: { chain: networkCpuParts.chain.map(totalOf), builtin: networkCpuParts.builtin.map(totalOf) },
+    networkCpuParts,
+    removals,
+    idleEmpty,
+    idleWithPods: await measureIdleWithPods(subjects, effort.idleMs),
+  };
 }
 
 const SETTLE_MS = 1000;
-const CPU_PODS = 40;
+/**
+ * The time of an agent that was stopped while others started hundreds of pods. The kubelet starts no pods until it has asked the
+ * runtime again whether that is up.
+ */
+const LONG_SETTLE_MS = 3000;
+/** The time in which an agent removes the sandbox of a pod that is gone from the API. */
+const CLEAN_UP_MS = 200;
 
-/** The CPU time that the network of one pod takes, in milliseconds: what pods cost more than those of the host's network. */
-async function measureNetworkCpu(subjects: NetworkSubjects, node: ComparedNode): Promise<number> {
-  const cpuOf = async (hostNetwork: boolean): Promise<number> => {
-    const before = await cpuOfTrees(node);
-    const names = subjects.names(CPU_PODS);
-    await startPods(subjects, node, names, hostNetwork ? { hostNetwork } : {});
-    await pause(SIGNAL_HANDLER_SETUP_MS);
-    await deletePods(subjects, names);
-    await pause(SETTLE_MS);
-    return ((await cpuOfTrees(node)) - before) / CPU_PODS;
+type Singles = Pick<NetworkResult, "singles" | "floorSingles" | "hostFloorSingles" | "calls" | "builtinCalls">;
+type Single = FloorRound & { readonly calls?: CallTimes };
+
+async function measureSingles(subjects: NetworkSubjects, turns: number): Promise<Singles> {
+  const { nodes, agents, readCalls, print } = subjects;
+  print(`one pod, ${turns} times each, after a warm-up turn`);
+  const single = async (side: NetworkSide | "floor" | "hostFloor", turn: number): Promise<Single> => {
+    if (side === "floor" || side === "hostFloor") {
+      await agents.only([]);
+      return await measureFloor(subjects, { hostNetwork: side === "hostFloor" });
+    }
+    const [, before] = await Promise.all([agents.only([side]), readCalls[side]()]);
+    const round = await measurePods(subjects, nodes[side], 1, spreadMs(turn));
+    await pause(CLEAN_UP_MS);
+    return { ...round, calls: callTimesBetween(before, await readCalls[side]()) };
   };
-  const without = await cpuOf(true);
-  return (await cpuOf(false)) - without;
+  const sides = [...NETWORK_SIDES, "floor", "hostFloor"] as const;
+  await takeTurns(sides, 1, single);
+  const { floor, hostFloor, ...bySide } = await takeTurns(sides, turns, single);
+  const calls = perSide((side) => bySide[side].flatMap((one) => one.calls ?? []));
+  const singles = perSide((side) => bySide[side].map(({ start, removal }) => ({ start, removal })));
+  const builtinCalls = { ADD: calls.builtin.map(({ ADD }) => ADD), DEL: calls.builtin.map(({ DEL }) => DEL) };
+  return { singles, floorSingles: floor, hostFloorSingles: hostFloor, calls, builtinCalls };
 }
 
-/** The CPU time of runtime and agent with all children that have ended, in milliseconds. */
-async function cpuOfTrees({ pid, runtime }: ComparedNode): Promise<number> {
-  const all = await Promise.all([pid, runtime.containerd.pid].map((one) => readFile(`/proc/${one}/stat`, "utf8")));
-  return all.reduce((sum, stat) => sum + cpuMsInStat(stat), 0);
+const perSide = <T>(of: (side: NetworkSide) => T): PerSide<T> =>
+  Object.fromEntries(NETWORK_SIDES.map((side) => [side, of(side)])) as Record<NetworkSide, T>;
+
+async function measureFloor({ floor, names }: NetworkSubjects, options: FloorOptions): Promise<FloorRound> {
+  const oneAtATime = floor.atOnce(1, options);
+  const start = await measureStarts(oneAtATime, names(1));
+  await pause(SIGNAL_HANDLER_SETUP_MS);
+  return { start, removal: await measureRemovals(oneAtATime) };
 }
 
-/** The sum of utime, stime, cutime and cstime of a line of /proc/PID/stat, which has hundredths of a second (proc(5)). */
-export function cpuMsInStat(stat: string): number {
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) * 10, 0);
-}
-
+/** The calls that a deletion with grace 0 needs: StopPodSandbox, which kills containers, and RemovePodSandbox. */
 async function measureFloorRemovals({ floor, names }: NetworkSubjects): Promise<Round> {
-  const fourAtOnce = floor.atOnce(4);
+  const fourAtOnce = floor.atOnce(4, { isForced: true });
   await measureStarts(fourAtOnce, names(BATCH_SIZE));
   await pause(SETTLE_MS);
   return await measureRemovals(fourAtOnce);
@@ -136,4 +167,28 @@ async function measureForcedRemovals(subjects: NetworkSubjects, node: ComparedNo
     return requestTimes;
   };
   return await measureRemovals({ runtime: node.runtime, removeAll, settled: async () => undefined });
+}
+
+/** Garbage collection and timers of starts are over after this time. */
+const IDLE_SETTLE_MS = 10_000;
+
+async function measureIdle({ nodes, agents, print }: NetworkSubjects, idleMs: number, pods = 0): Promise<IdleWindows> {
+  print(`idle with ${pods} pods, ${idleMs / 1000} s`);
+  await agents.only(IDLE_SIDES, IDLE_SETTLE_MS);
+  const { kubelet, chain, builtin } = nodes;
+  return await measureIdleAgents({ kubelet: kubelet.pid, chain: chain.pid, builtin: builtin.pid }, idleMs);
+}
+
+async function measureIdleWithPods(subjects: NetworkSubjects, idleMs: number): Promise<IdleWindows> {
+  const { nodes, agents, names } = subjects;
+  await agents.only(IDLE_SIDES, LONG_SETTLE_MS);
+  const started: string[] = [];
+  for (const side of IDLE_SIDES) {
+    const ofSide = names(IDLE_PODS);
+    await startPods(subjects, nodes[side], ofSide);
+    started.push(...ofSide);
+  }
+  const windows = await measureIdle(subjects, idleMs, IDLE_PODS);
+  await deletePods(subjects, started);
+  return windows;
 }

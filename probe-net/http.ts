@@ -90,7 +90,14 @@ async function sendOverTls(httpRequest: HttpRequest, protocols: readonly string[
   }
 }
 
-/** Sends the request by HTTP/1.1, on a new connection if none is given; returns a function that closes it. */
+/** What Go's client refuses in a header, and the lenient parser of node:http accepts. */
+const CONTROL_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
+
+/**
+ * Sends the request by HTTP/1.1, on a new connection if none is given; returns a function that closes it. The parser is the
+ * lenient one: as Go's client does, it accepts lines that end with LF alone, which CGI programs write (httpd of busybox sends
+ * them on). A proxy might read such a response otherwise than its client; here is one request on one connection.
+ */
 function sendHttp1(
   request: typeof requestHttp,
   { url, headers, signal, onResponse, onError }: HttpRequest,
@@ -98,10 +105,12 @@ function sendHttp1(
 ): () => void {
   // With `createConnection` there must be no `agent`: it would open a connection of its own.
   const connection = createConnection === undefined ? ({ agent: false } as const) : { createConnection };
-  const requestOptions = { headers, signal, rejectUnauthorized: false, ...connection };
-  const clientRequest = request(url, requestOptions, (answer) =>
-    onResponse(answer.statusCode ?? 0, answer.headers.location, answer),
-  );
+  const requestOptions = { headers, signal, rejectUnauthorized: false, insecureHTTPParser: true, ...connection };
+  const clientRequest = request(url, requestOptions, (answer) => {
+    if (answer.rawHeaders.some((text) => CONTROL_CHARACTER.test(text)))
+      onError(Object.assign(new Error("a header has a control character"), { code: "HPE_INVALID_HEADER_TOKEN" }));
+    else onResponse(answer.statusCode ?? 0, answer.headers.location, answer);
+  });
   clientRequest.on("error", onError);
   // 101 Switching Protocols, requested or not, is an answer; the bytes of the other protocol are its body, as in Go.
   let upgradedSocket: Duplex | undefined;

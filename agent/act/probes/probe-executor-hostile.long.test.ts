@@ -66,6 +66,7 @@ const failing: readonly [sentence: string, treat: (socket: Socket) => void, word
   ["closes the connection without a response", onRequest((socket) => socket.end()), "EOF"],
   ["closes the connection within its headers", onRequest((socket) => socket.end(`${ok}X-Much: `)), "EOF"],
   ["speaks another protocol", (socket) => void socket.end("220 mail.example.org ESMTP\r\n"), malformed],
+  ["sends a control character in a header", onRequest((socket) => socket.end(`${ok}a: b\u0001\r\n\r\n`)), malformed],
 ];
 for (const [sentence, serveSocket, words] of failing)
   test(`an HTTP probe fails and closes its connection if the server ${sentence}`, async () => {

@@ -180,6 +180,25 @@ for (const scheme of ["http", "https"])
     expect(gone).toHaveLength(3);
   });
 
+const ok = "HTTP/1.1 200 OK\r\n";
+/** Go's client accepts each of them. */
+const lenientLines: readonly [sentence: string, response: string][] = [
+  ["ends its header lines with LF alone, as a CGI program behind httpd of busybox does", `${ok}a: b\n\nwell`],
+  ["ends every line with LF alone", "HTTP/1.1 200 OK\ncontent-length: 4\n\nwell"],
+  ["continues a header on the next line", `${ok}a: b\r\n c\r\n\r\nwell`],
+];
+for (const [sentence, response] of lenientLines)
+  for (const scheme of ["http", "https"])
+    test(`over ${scheme}, a probe succeeds if the server ${sentence}`, async () => {
+      const serveSocket = (socket: Socket) => {
+        socket.on("error", () => undefined);
+        socket.once("data", () => socket.end(response));
+      };
+      const server = scheme === "http" ? createTcpServer(serveSocket) : createServer(serverCert, serveSocket);
+      const url = `${scheme}://127.0.0.1:${await listen(server)}/`;
+      expect(await get(url)).toEqual({ result: "success", message: "well" });
+    });
+
 const statuses: readonly [status: number, outcome: ProbeOutcome][] = [
   [204, { result: "success", message: "" }],
   [404, { result: "failure", message: "HTTP probe failed with statuscode: 404" }],

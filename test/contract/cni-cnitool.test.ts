@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { unpackPackages } from "../bed/packages.ts";
-import { ensureCnitool, skipWithoutCnitool } from "../upstream/cnitool.ts";
+import { cnitoolProgram } from "../upstream/go-program.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
-const reason = skipWithoutCnitool("networks executed by berth cni and by cnitool are compared");
+const reason = cnitoolProgram.skipWithout("networks executed by berth cni and by cnitool are compared");
 
 const portMappings = [
   { hostPort: 8080, containerPort: 80, protocol: "tcp" },
@@ -187,7 +187,7 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
       folder = await mkdtemp(join(tmpdir(), "berth-cnitool-"));
       await mkdir(join(folder, "net.d"));
       binDir = join((await unpackPackages("bookworm")).root, "usr/lib/cni");
-      cnitool = await ensureCnitool();
+      cnitool = await cnitoolProgram.ensure();
     }, 300_000);
     afterAll(() => rm(folder, { recursive: true }));
 

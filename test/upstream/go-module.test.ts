@@ -78,3 +78,9 @@ test.each([
 ] as const)("a download of modules: %s", async (_, lines, expected) => {
   expect<unknown>(await download(lines)).toEqual(expected);
 });
+
+test("kube-proxy is of the control plane's release", async () => {
+  const releaseIn = async (folder: string) =>
+    requiredVersion(await readFile(join(import.meta.dirname, folder, "go.mod"), "utf8"), "k8s.io/kubernetes");
+  expect(await releaseIn("kube-proxy")).toBe(await releaseIn("kubernetes"));
+});

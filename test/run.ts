@@ -38,7 +38,7 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
     process.arch === "arm64"
       ? []
       : (["bookworm-emulator", "bookworm-arm64", "bookworm-cross", "vm-host", "vm-node"] as const);
-  for (const packageSet of ["bookworm", "bookworm-dbus", "trixie", "forky", ...emulation] as const)
+  for (const packageSet of ["bookworm", "bookworm-dbus", "bookworm-nftables", "trixie", "forky", ...emulation] as const)
     await unpackPackages(packageSet, print);
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));

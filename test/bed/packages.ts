@@ -16,6 +16,7 @@ export type PackageSet =
   | "bookworm-dbus"
   | "bookworm-emulator"
   | "bookworm-headers"
+  | "bookworm-nftables"
   | "bookworm-prometheus"
   | "trixie"
   | "forky"
@@ -54,6 +55,20 @@ const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
   "bookworm-emulator": ["qemu-user-static"],
   /** Headers of the same release, used only for compiling. */
   "bookworm-headers": ["libseccomp-dev"],
+  /** The program `nft`, and the libraries that it needs besides the C library. */
+  "bookworm-nftables": [
+    "libbsd0",
+    "libedit2",
+    "libgmp10",
+    "libjansson4",
+    "libmd0",
+    "libmnl0",
+    "libnftables1",
+    "libnftnl11",
+    "libtinfo6",
+    "libxtables12",
+    "nftables",
+  ],
   /** With promtool, which checks pages of metrics. */
   "bookworm-prometheus": ["prometheus"],
   trixie: ["containerd", "kubectl"],

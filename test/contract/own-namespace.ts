@@ -13,12 +13,26 @@ export function inMountNamespace(file: string, what: string, register: () => voi
   inNamespace(["--mount", "--propagation", "private"], file, `${what}, in a mount namespace of its own`, register);
 }
 
-/** The same for a network namespace: bridges, rules, routes and settings end with the last process in it. `lo` is down at first. */
-export function inNetworkNamespace(file: string, what: string, register: () => void): void {
-  inNamespace(["--net"], file, `${what}, in a network namespace of its own`, register);
+/**
+ * The same for a network namespace: bridges, rules, routes and settings end with the last process in it. `lo` is down at first.
+ * `prepare` runs before, in the machine's own namespace: it gets what the tests cannot download.
+ */
+export function inNetworkNamespace(
+  file: string,
+  what: string,
+  register: () => void,
+  prepare?: () => Promise<unknown>,
+): void {
+  inNamespace(["--net"], file, `${what}, in a network namespace of its own`, register, prepare);
 }
 
-function inNamespace(flags: readonly string[], file: string, name: string, register: () => void): void {
+function inNamespace(
+  flags: readonly string[],
+  file: string,
+  name: string,
+  register: () => void,
+  prepare?: () => Promise<unknown>,
+): void {
   if (process.env[marker] !== undefined) {
     register();
     return;
@@ -28,6 +42,7 @@ function inNamespace(flags: readonly string[], file: string, name: string, regis
   test.skipIf(!isRoot)(
     name,
     async () => {
+      await prepare?.();
       const argv = ["unshare", ...flags, process.execPath, "test", file];
       const run = Bun.spawn(argv, { env: { ...process.env, [marker]: "1" }, stdout: "pipe", stderr: "pipe" });
       const output = await Promise.all([run.stdout.text(), run.stderr.text()]);

@@ -1,0 +1,297 @@
+// --network=builtin on a node of a real cluster: without a pod CIDR the network is not ready; with one of each family, pods reach
+// each other, kube-proxy leads Services to them in both of its modes, and they have host ports beside its rules.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import type { Node, Service } from "../../../proto/kubernetes/gen/types.ts";
+import { ifAbsent } from "../../bed/if-absent.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
+import { inNetworkNamespace } from "../../contract/own-namespace.ts";
+import { kubeProxyProgram } from "../../upstream/go-program.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { freePort } from "../free-port.ts";
+import { type NetworkNode, prepareNetworks } from "../network-node.ts";
+import { barePod, type Manifest } from "./api-objects.ts";
+import {
+  berthRules,
+  type KubeProxy,
+  type ProxyMode,
+  prepareKubeProxy,
+  proxyModes,
+  startKubeProxy,
+} from "./kube-proxy.ts";
+import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
+import {
+  askCommand,
+  clientPath,
+  connectOtherMachine,
+  hostOf,
+  machine,
+  NO_ANSWER,
+  node,
+  type OtherMachine,
+  serveClient,
+  serverPort,
+} from "./other-machine.ts";
+
+setDefaultTimeout(90_000);
+
+const what = "the built-in network on a node of a cluster";
+const skip = skipWithoutPrograms(what) ?? kubeProxyProgram.skipWithout(what);
+
+const podCIDRs = ["10.99.7.0/24", "fd00:99:7::/64"];
+const gateway = { ipv4: "10.99.7.1", ipv6: "fd00:99:7::1" };
+const serviceRanges = "--service-cluster-ip-range=10.191.0.0/24,fd00:191::/112";
+const reservations = "/run/berth/network/berth/addresses";
+/** The Service `web` has two pods, of which kube-proxy picks one at random: one of both is missing once in eight million times. */
+const OFTEN = 24;
+
+let cluster: ClusterNode;
+let networks: NetworkNode;
+let other: OtherMachine;
+let [hostPort, lateHostPort] = [0, 0];
+
+/** The kubelet's words, and the cause. */
+const notReady = [
+  "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady",
+  "message:Network plugin returns error: --network=builtin: the Node object has no pod CIDR yet,",
+  "which gives pods their addresses",
+].join(" ");
+
+/** A pod with a web server, on a node that need not be Ready: the scheduler has no part in it. */
+function serverPod(name: string, service: string, port: { readonly hostPort?: number } = {}): Manifest {
+  const httpGet = { port: serverPort, path: clientPath };
+  const container = {
+    command: serveClient,
+    ports: [{ containerPort: serverPort, ...port }],
+    readinessProbe: { httpGet, periodSeconds: 1 },
+  };
+  const pod = barePod(name, container, { nodeName: cluster.node.name });
+  return { ...pod, metadata: { ...pod.metadata, labels: { app: name, service } } } as Manifest;
+}
+
+/** A Service of both families for the pods `web-1` and `web-2`. */
+function service(name: string, externalTrafficPolicy: "Cluster" | "Local"): Manifest {
+  const ports = [{ port: 80, targetPort: serverPort }];
+  const spec = { type: "NodePort", externalTrafficPolicy, ipFamilyPolicy: "RequireDualStack" };
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name },
+    spec: { ...spec, selector: { service: "web" }, ports },
+  };
+}
+
+interface Addresses {
+  readonly ipv4: string;
+  readonly ipv6: string;
+}
+
+async function addressesOf(name: string): Promise<Addresses> {
+  const [pod] = await cluster.waitForPods("it is up", name, ([found]) => areContainersReady(found));
+  const [ipv4 = "", ipv6 = ""] = pod?.status?.podIPs?.map(({ ip }) => ip) ?? [];
+  return { ipv4, ipv6 };
+}
+
+interface ServiceAddresses extends Addresses {
+  readonly nodePort: number;
+}
+
+async function serviceAddresses(name: string): Promise<ServiceAddresses> {
+  const { spec } = JSON.parse(await cluster.kubectl("get", "service", name, "--output=json")) as Service;
+  const [ipv4 = "", ipv6 = ""] = spec?.clusterIPs ?? [];
+  return { ipv4, ipv6, nodePort: spec?.ports?.[0]?.nodePort ?? 0 };
+}
+
+/** What a pod, the node or the other machine gets from these hosts, each answer once. */
+async function answers(from: string, hosts: readonly string[], count = 1): Promise<readonly string[]> {
+  const all =
+    from === "node" || from === "machine"
+      ? await other.ask(from, hosts, count)
+      : (await cluster.kubectl("exec", from, "--", ...askCommand(hosts, count))).trim().split("\n");
+  return [...new Set(all)].toSorted();
+}
+
+/** The addresses of a client that the pods see behind hosts of IPv4 and IPv6, whichever pods answer. */
+async function clientsSeen(from: string, hosts: readonly string[]): Promise<readonly string[]> {
+  const all = await answers(from, hosts, 5);
+  return [...new Set(all.map((answer) => answer.replace(/^web-[12] /, "")))].toSorted();
+}
+
+/** The answers of the pods of `web` to these clients. */
+const fromBoth = (...clients: readonly string[]) =>
+  clients.flatMap((client) => [`web-1 ${client}`, `web-2 ${client}`]).toSorted();
+
+async function startNode(): Promise<void> {
+  other = await connectOtherMachine();
+  cluster = await startClusterNode(undefined, {}, { "kube-apiserver": [serviceRanges] });
+  await cluster.node.agent.stop();
+  networks = await prepareNetworks(cluster.node, cluster.node.paths.cniCache);
+  expect(await networks.berthCni("install")).toMatchObject({ exitCode: 0 });
+  await networks.useConfDir(networks.delegateDir);
+  const flags = ["--network=builtin", "--network-delegate-dir", networks.delegateDir];
+  await cluster.node.startAgent({}, [...flags, `--node-ip=${node.ipv4},${node.ipv6}`]);
+  [hostPort, lateHostPort] = [await freePort(), await freePort()];
+}
+
+async function tearDown(): Promise<void> {
+  try {
+    await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.waitUntilEmpty();
+    expect(await readdir(reservations).catch(ifAbsent([]))).toEqual([]);
+    expect(await networks.berthCni("uninstall")).toMatchObject({ exitCode: 0 });
+  } finally {
+    await other.close();
+    await cluster.tearDown();
+  }
+}
+
+/** Why kube-proxy cannot lead a pod to another one in this mode here. */
+function findProxyProblem(mode: ProxyMode): string | undefined {
+  if (!existsSync("/proc/sys/net/bridge/bridge-nf-call-iptables")) return "br_netfilter is not loaded";
+  return mode === "iptables" && Bun.which("iptables") === null ? "iptables is not installed" : undefined;
+}
+
+function registerMode(mode: ProxyMode): void {
+  const problem = findProxyProblem(mode);
+  if (problem !== undefined) {
+    console.warn(`skipped: Services of kube-proxy in the mode ${mode}, since ${problem}`);
+    test.skip(problem, () => {});
+    return;
+  }
+  let proxy: KubeProxy | undefined;
+  let [web, local]: readonly ServiceAddresses[] = [];
+  let [client, first]: readonly Addresses[] = [];
+  let ownRules = "";
+  /** Both families of the ClusterIP, and of a NodePort at the node's addresses. */
+  const clusterIPs = () => [hostOf(web!.ipv4, 80), hostOf(web!.ipv6, 80)];
+  const nodePorts = (of: ServiceAddresses) => [hostOf(node.ipv4, of.nodePort), hostOf(node.ipv6, of.nodePort)];
+
+  beforeAll(async () => {
+    [web, local] = await Promise.all([serviceAddresses("web"), serviceAddresses("local")]);
+    [client, first] = await Promise.all([addressesOf("client"), addressesOf("web-1")]);
+    ownRules = await berthRules(cluster.node.folder);
+    // No rule of an earlier kube-proxy answers instead.
+    expect(await answers("node", clusterIPs())).toEqual([NO_ANSWER]);
+    proxy = await startKubeProxy(cluster, mode);
+    expect(await proxy.mode()).toBe(mode);
+    const isServed = async () => !(await answers("node", [...clusterIPs(), ...nodePorts(local!)])).includes(NO_ANSWER);
+    await pollUntil("answers of the Services", 20_000, isServed);
+  });
+  afterAll(() => proxy?.stop());
+
+  test("a pod reaches both pods of a Service, which see its own address", async () => {
+    expect(await answers("client", clusterIPs(), OFTEN)).toEqual(fromBoth(client!.ipv4, client!.ipv6));
+  });
+
+  test("a pod reaches itself through its Service, and sees the gateway", async () => {
+    const expected = Object.values(gateway).map((address) => `web-1 ${address}`);
+    const others = Object.values(first!).map((address) => `web-2 ${address}`);
+    expect(await answers("web-1", clusterIPs(), OFTEN)).toEqual([...expected, ...others].toSorted());
+  });
+
+  test("the node reaches both pods of a Service, which see the gateway", async () => {
+    expect(await answers("node", clusterIPs(), OFTEN)).toEqual(fromBoth(gateway.ipv4, gateway.ipv6));
+  });
+
+  test.each(["client", "web-1", "node", "machine"])(
+    "at a NodePort the pods see the gateway instead of: %s",
+    async (from) => {
+      expect(await clientsSeen(from, nodePorts(web!))).toEqual(Object.values(gateway));
+    },
+  );
+
+  test.each([
+    ["a pod's own address", "client", () => client!],
+    ["the gateway instead of the node", "node", () => gateway],
+    ["the address of another machine", "machine", () => machine],
+  ])("at a NodePort with externalTrafficPolicy Local the pods see %s", async (_name, from, seen) => {
+    expect(await clientsSeen(from, nodePorts(local!))).toEqual(Object.values(seen()));
+  });
+
+  test("a host port answers at 127.0.0.1 and at the node's addresses", async () => {
+    const hosts = [hostOf(node.ipv4, hostPort), hostOf(node.ipv6, hostPort)];
+    expect(await answers("node", [hostOf("127.0.0.1", hostPort)])).toEqual([`web-1 ${gateway.ipv4}`]);
+    expect(await answers("node", hosts)).toEqual([`web-1 ${node.ipv4}`, `web-1 ${node.ipv6}`]);
+    expect(await answers("machine", hosts)).toEqual([`web-1 ${machine.ipv4}`, `web-1 ${machine.ipv6}`]);
+    expect(await answers("client", hosts)).toEqual([`web-1 ${gateway.ipv4}`, `web-1 ${gateway.ipv6}`]);
+  });
+
+  test("the other machine sees the node's addresses in place of a pod's", async () => {
+    const hosts = Object.values(machine).map((address) => hostOf(address, serverPort));
+    expect(await answers("client", hosts)).toEqual([`machine ${node.ipv4}`, `machine ${node.ipv6}`]);
+  });
+
+  test("a pod with a host port comes and goes, and neither program changes the rules of the other", async () => {
+    const rules = await proxy!.rules();
+    expect(rules.length).toBeGreaterThan(20);
+    expect(await berthRules(cluster.node.folder)).toBe(ownRules);
+    await cluster.apply([serverPod("late", "none", { hostPort: lateHostPort })]);
+    await addressesOf("late");
+    expect(await answers("machine", [hostOf(node.ipv4, lateHostPort)])).toEqual([`late ${machine.ipv4}`]);
+    expect(await proxy!.rules()).toEqual(rules);
+    await cluster.kubectl("delete", "pod", "late", "--timeout=30s");
+    const isClosed = async () => (await berthRules(cluster.node.folder)) === ownRules;
+    await pollUntil("the rules without the pod's host port", 10_000, isClosed);
+    expect(await answers("machine", [hostOf(node.ipv4, lateHostPort)])).toEqual([NO_ANSWER]);
+    expect(await proxy!.rules()).toEqual(rules);
+  });
+
+  test("host ports answer after kube-proxy has removed its rules", async () => {
+    await proxy!.stop();
+    expect(await proxy!.rules()).toEqual([]);
+    expect(await answers("node", clusterIPs())).toEqual([NO_ANSWER]);
+    expect(await answers("machine", [hostOf(node.ipv4, hostPort)])).toEqual([`web-1 ${machine.ipv4}`]);
+    expect(await berthRules(cluster.node.folder)).toBe(ownRules);
+  });
+}
+
+function registerAll(): void {
+  if (skip !== undefined) {
+    test.skip(skip, () => {});
+    return;
+  }
+  beforeAll(startNode, 180_000);
+  afterAll(tearDown);
+
+  test("without a pod CIDR the network is not ready, and a pod waits for it", async () => {
+    const ready = await pollUntil("a node whose network is not ready", 30_000, async () => {
+      const { status } = JSON.parse(await cluster.kubectl("get", "node", cluster.node.name, "--output=json")) as Node;
+      return status?.conditions?.find(({ message }) => message?.includes("NetworkReady=false"));
+    });
+    expect(ready).toMatchObject({ status: "False", reason: "KubeletNotReady", message: notReady });
+    await cluster.apply([serverPod("web-1", "web", { hostPort })]);
+    const selector = "--field-selector=reason=NetworkNotReady,involvedObject.name=web-1";
+    const event = await pollUntil("the event", 30_000, async () => {
+      const text = await cluster.kubectl("get", "events", selector, "--output=jsonpath={.items[*].message}");
+      return text !== "" && text;
+    });
+    expect(event).toBe(`network is not ready: ${notReady}`);
+    expect(await cluster.node.sandboxes()).toEqual([]);
+  });
+
+  test("with pod CIDRs each pod gets an address of each, and reaches the others, as the node does", async () => {
+    const patch = JSON.stringify({ spec: { podCIDR: podCIDRs[0], podCIDRs } });
+    await cluster.kubectl("patch", "node", cluster.node.name, "--type=merge", `--patch=${patch}`);
+    await cluster.kubectl("wait", "--for=condition=Ready", `node/${cluster.node.name}`, "--timeout=30s");
+    await cluster.apply([
+      serverPod("web-2", "web"),
+      barePod("client"),
+      service("web", "Cluster"),
+      service("local", "Local"),
+    ]);
+    const [first, second, asking] = await Promise.all(["web-1", "web-2", "client"].map(addressesOf));
+    const all = [first!, second!, asking!];
+    for (const { ipv4, ipv6 } of all) expect([ipv4, ipv6].join()).toMatch(/^10\.99\.7\.\d+,fd00:99:7::[\da-f]+$/);
+    expect(new Set([...all, gateway].flatMap((one) => Object.values(one))).size).toBe(8);
+    const hostsOf = (one: Addresses) => Object.values(one).map((address) => hostOf(address, serverPort));
+    const namedBy = (name: string, one: Addresses) => Object.values(one).map((address) => `${name} ${address}`);
+    expect(await answers("client", hostsOf(first!))).toEqual(namedBy("web-1", asking!));
+    expect(await answers("web-1", hostsOf(second!))).toEqual(namedBy("web-2", first!));
+    expect(await answers("node", hostsOf(second!))).toEqual(namedBy("web-2", gateway));
+  });
+
+  describe.each(proxyModes)("with kube-proxy in the mode %s", registerMode);
+}
+
+inNetworkNamespace(import.meta.path, what, registerAll, skip === undefined ? prepareKubeProxy : undefined);

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { CniError } from "../../../cni/error.ts";
 import { aborted } from "../../../host/async/abort.ts";
+import type { LogFields } from "../../../host/log/log.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { createNetworkAudit, type NetworkAuditOptions } from "./network-audit.ts";
@@ -62,44 +63,78 @@ test("an attachment that was too young is decided once it is old enough", async 
   expect([runs(), clock.pendingTimers]).toEqual([2, 0]);
 });
 
-test("a failure is logged in the plugin's words, and tried again at the next list, after its back-off", async () => {
-  let fails = true;
+test("a failure is logged once in the plugin's words, and tried again after its back-off until it succeeds", async () => {
+  let failure: Error | undefined = busy;
   const { audit, clock, log, runs } = createFixture({
     async collectGarbage() {
-      if (fails) throw busy;
+      if (failure !== undefined) throw failure;
       return nothing;
     },
   });
+  const lineOf = (fields: LogFields) => ({
+    level: "warn" as const,
+    message: "the network may keep addresses and interfaces of sandboxes that are gone",
+    fields,
+  });
+  const ofBusy = lineOf({ reason: "bridge: busy (code 100)", stderr: "ip: device or resource busy\n" });
+  audit.wake();
+  for (const [waitMs, count] of [
+    [9_999, 1],
+    [1, 2],
+    [19_999, 2],
+    [1, 3],
+  ] as const) {
+    await clock.advance(waitMs);
+    expect(runs()).toBe(count);
+  }
+  expect(log.lines).toEqual([ofBusy]);
+  // Then after 70, 150, 310 and 630 seconds, and every ten minutes.
+  await clock.advance(3_600_000);
+  expect(runs()).toBe(12);
+  failure = new CniError(100, "still busy");
+  await clock.advance(600_000);
+  expect(log.lines).toEqual([ofBusy, lineOf({ reason: "still busy (code 100)" })]);
+  failure = undefined;
+  await clock.advance(600_000);
+  const succeeded = runs();
+  await clock.advance(3_600_000);
+  expect([runs(), clock.pendingTimers, log.lines.length]).toEqual([succeeded, 0, 2]);
+  failure = busy;
+  audit.wake();
+  await clock.advance(0);
+  expect([runs(), log.lines.at(-1)]).toEqual([succeeded + 1, ofBusy]);
+});
+
+test("lists of the runtime do not shorten the back-off", async () => {
+  const { audit, clock, runs } = createFixture({ collectGarbage: () => Promise.reject(busy) });
   audit.wake();
   await clock.advance(1_000);
-  expect(log.lines).toEqual([
-    {
-      level: "warn",
-      message: "the network may keep addresses and interfaces of sandboxes that are gone",
-      fields: { reason: "bridge: busy (code 100)", stderr: "ip: device or resource busy\n" },
-    },
-  ]);
   audit.wake();
   audit.wake();
   await clock.advance(8_999);
   expect(runs()).toBe(1);
   await clock.advance(1);
   expect(runs()).toBe(2);
-  await clock.advance(3_600_000);
-  expect([runs(), clock.pendingTimers]).toEqual([2, 0]);
-  fails = false;
-  for (let count = 3; count <= 4; count++) {
-    audit.wake();
-    await clock.advance(0);
-    expect(runs()).toBe(count);
-  }
 });
 
 test("a runtime that cannot be listed, or a fault of this program, does not stop the agent either", async () => {
-  const { audit, clock, log, runs } = createFixture({ listSandboxes: () => Promise.reject(new TypeError("no list")) });
+  let fails = true;
+  let lists = 0;
+  const { audit, clock, log, runs } = createFixture({
+    async listSandboxes() {
+      lists++;
+      if (fails) throw new TypeError("no list");
+      return sandboxes;
+    },
+  });
+  audit.wake();
+  await clock.advance(10_000);
+  expect([lists, runs(), log.lines.map(({ fields }) => fields)]).toEqual([2, 0, [{ reason: "no list" }]]);
+  fails = false;
+  // After a list of the runtime there is nothing to wait for.
   audit.wake();
   await clock.advance(0);
-  expect([runs(), log.lines.map(({ fields }) => fields)]).toEqual([0, [{ reason: "no list" }]]);
+  expect([lists, runs(), clock.pendingTimers]).toEqual([3, 1, 0]);
 });
 
 /** Until it is cancelled, as a plugin that hangs. */

@@ -3,6 +3,7 @@ import type { CollectedGarbage, ListedSandboxes } from "../../../cni/delegate/co
 import { CniError, cniCodes, describeCniError } from "../../../cni/error.ts";
 import { type BackoffOptions, createBackoffCounter } from "../../../host/async/backoff.ts";
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
+import { createLogOnce, type LogOnce } from "../../../host/async/log-once.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { messageOf } from "../../../host/error-message.ts";
 import type { Log } from "../../../host/log/log.ts";
@@ -31,13 +32,15 @@ const TIMEOUT_MS = 60_000;
 const BACKOFF: BackoffOptions = { initialMs: 10_000, maxMs: 600_000 };
 
 /**
- * Creates an audit that runs after each `wake`; after a failure not before its back-off is over. Without a `wake` it runs only
- * once more, when an attachment that was too young can be decided. A failure is logged, and never stops the agent.
+ * Creates an audit that runs after each `wake`. After a failure it runs again when the back-off is over, until it succeeds; a
+ * `wake` does not shorten the back-off of a plugin. An attachment that was too young is decided when it is old enough. In between
+ * there is no timer. Each failure is logged once until an audit succeeds, and never stops the agent.
  */
 export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
   const { clock } = options;
   const stopped = new AbortController();
   const backoff = createBackoffCounter(BACKOFF);
+  const logged = createLogOnce();
   const worker = createCoalescingWorker(run);
   let notBefore = 0;
   let cancel = () => {};
@@ -48,19 +51,25 @@ export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
     const late = new AbortController();
     const timedOut = new CniError(cniCodes.internal, `it took longer than ${TIMEOUT_MS / 1_000} s`);
     const cancelTimeout = clock.wakeAt(clock.now() + TIMEOUT_MS, () => late.abort(timedOut));
-    const outcome = await audit(options, AbortSignal.any([stopped.signal, late.signal]));
+    const outcome = await audit(options, logged, AbortSignal.any([stopped.signal, late.signal]));
     cancelTimeout();
     if (stopped.signal.aborted) return;
-    if (outcome.isGood) backoff.reset();
-    notBefore = outcome.isGood ? 0 : clock.now() + backoff.next();
-    if (outcome.againAt !== undefined) cancel = clock.wakeAt(outcome.againAt, worker.wake);
+    notBefore = 0;
+    if (outcome.failed === undefined) {
+      backoff.reset();
+      logged.clear();
+      if (outcome.againAt !== undefined) cancel = clock.wakeAt(outcome.againAt, worker.wake);
+      return;
+    }
+    const retryAt = clock.now() + backoff.next();
+    if (outcome.failed === "plugins") notBefore = retryAt;
+    cancel = clock.wakeAt(retryAt, worker.wake);
   }
 
   return {
     wake() {
-      if (clock.now() >= notBefore) return worker.wake();
-      cancel();
-      cancel = clock.wakeAt(notBefore, worker.wake);
+      // Otherwise the timer of the back-off is pending.
+      if (clock.now() >= notBefore) worker.wake();
     },
     async stop() {
       stopped.abort();
@@ -70,29 +79,32 @@ export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
   };
 }
 
-interface Outcome extends Pick<CollectedGarbage, "againAt"> {
-  readonly isGood: boolean;
-}
+/** `runtime`: it could not be listed, so that no plugin was called. */
+type Outcome =
+  | { readonly failed: "runtime" | "plugins" }
+  | ({ readonly failed: undefined } & Pick<CollectedGarbage, "againAt">);
 
-async function audit(options: NetworkAuditOptions, signal: AbortSignal): Promise<Outcome> {
+async function audit(options: NetworkAuditOptions, logged: LogOnce, signal: AbortSignal): Promise<Outcome> {
   const { listSandboxes, collectGarbage, log } = options;
+  let sandboxes: ListedSandboxes | undefined;
   try {
-    const { deleted, againAt } = await collectGarbage(await listSandboxes(), signal);
+    sandboxes = await listSandboxes();
+    const { deleted, againAt } = await collectGarbage(sandboxes, signal);
     if (deleted.length > 0)
       log.info(
         { attachments: deleted.map(nameOf) },
         "attachments to the network were deleted, since their sandboxes are gone",
       );
-    return { isGood: true, againAt };
+    return { failed: undefined, againAt };
   } catch (error) {
     // An audit that was cancelled has not failed; one whose time is over has.
     if (!signal.aborted || signal.reason instanceof CniError) {
       const stderr = error instanceof CniError ? error.stderr : "";
       const reason = error instanceof CniError ? describeCniError(error) : messageOf(error);
       const message = "the network may keep addresses and interfaces of sandboxes that are gone";
-      log.warn({ reason, ...(stderr !== "" && { stderr }) }, message);
+      if (logged.shouldLog(reason)) log.warn({ reason, ...(stderr !== "" && { stderr }) }, message);
     }
-    return { isGood: false, againAt: undefined };
+    return { failed: sandboxes === undefined ? "runtime" : "plugins" };
   }
 }
 

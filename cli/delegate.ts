@@ -14,8 +14,12 @@ import { createClock } from "../host/clock.ts";
  */
 export async function runCniDelegate(args: readonly string[]): Promise<number> {
   const { env } = process;
-  const readStdin = () => Bun.stdin.text();
-  const { stdout, exitCode } = await runDelegate({ args, env, readStdin, clock: createClock(), askAgent, execute });
+  const clock = createClock();
+  const { stdout, exitCode } = await runDelegate({
+    ...{ args, env, clock, execute },
+    readStdin: () => Bun.stdin.text(),
+    askAgent: (socket, call, signal) => askAgent(socket, call, signal, clock),
+  });
   await Bun.write(Bun.stdout, stdout);
   return exitCode;
 }

@@ -1,13 +1,16 @@
 // Both forms of the delegate with agents that a test scripts byte by byte, and with input that no runtime gives. The network is never
 // executed: its folder is empty.
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:net";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { askAgent } from "../../cni/delegate/ask-agent.ts";
 import { type DelegateCall, decodeDelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { FakeClock } from "../fakes/clock.ts";
 import { delegateForms, emulatedForms } from "./delegate-forms.ts";
 
 const TIMEOUT_MS = 2_000;
@@ -39,6 +42,37 @@ async function startAgent(parts: readonly string[], { closesAfterMs = 0 } = {}) 
   });
   const socket = join(folder, "cni.sock");
   await new Promise<void>((resolve) => agent?.listen(socket, resolve));
+}
+
+/** An agent that is stopped, with as many connections as its queue takes, and that answers each one when it goes on. */
+async function startStoppedAgent() {
+  const socket = join(folder, "cni.sock");
+  const script = `
+    const answer = (connection) => {
+      connection.on("error", () => connection.destroy());
+      connection.on("data", () => connection.end(${JSON.stringify(ok)}));
+    };
+    require("net").createServer(answer).listen(${JSON.stringify(socket)}, () => process.kill(process.pid, "SIGSTOP"));
+  `;
+  const child = Bun.spawn([process.execPath, "-e", script], { stdin: "ignore", stdout: "inherit", stderr: "inherit" });
+  const isStopped = async () => / T /.test((await readFile(`/proc/${child.pid}/stat`, "utf8")).slice(0, 60));
+  await pollUntil("the agent to stop", 10_000, isStopped);
+  const queued: Socket[] = [];
+  // Bun's name for the kernel's EAGAIN.
+  for (let error = ""; error !== "ECONNREFUSED"; )
+    error = await new Promise<string>((resolve) => {
+      const connection = connect(socket, () => resolve(""));
+      connection.on("error", ({ code = "" }: NodeJS.ErrnoException) => resolve(code));
+      queued.push(connection);
+    });
+  return {
+    goOn: () => child.kill("SIGCONT"),
+    async end() {
+      for (const connection of queued) connection.destroy();
+      child.kill("SIGKILL");
+      await child.exited;
+    },
+  };
 }
 
 interface Input {
@@ -175,6 +209,22 @@ describe.each(forms)("$name", (form) => {
     }
   }, 10_000);
 
+  test("a stopped agent whose queue of connections is full costs a call its time, and answers when it goes on", async () => {
+    const stopped = await startStoppedAgent();
+    try {
+      for (const verb of ["ADD", "DEL"]) {
+        const startedMs = performance.now();
+        const message = `the agent on ${folder}/cni.sock, which may be stopped, has not answered ${verb} within 2000 ms`;
+        expect(await call({ verb })).toMatchObject(refused(11, message));
+        expect(performance.now() - startedMs).toBeGreaterThanOrEqual(TIMEOUT_MS);
+      }
+      stopped.goOn();
+      expect(await call()).toEqual({ exitCode: 0, output: result });
+    } finally {
+      await stopped.end();
+    }
+  }, 30_000);
+
   test("without an agent the program executes the call, also on the socket of one that was killed", async () => {
     expect(await call()).toMatchObject(noNetwork);
     expect(await call({ verb: "DEL" })).toEqual({ exitCode: 0, output: undefined });
@@ -249,6 +299,28 @@ describe.each(forms)("$name", (form) => {
     expect(await call({ env: { CNI_IFNAME: undefined } })).toMatchObject(refused(4, "interface name"));
     expect(await call({ env: { CNI_NETNS: undefined } })).toMatchObject(refused(4, "CNI_NETNS: found nothing"));
   });
+});
+
+test("a call that waits for a place in the queue of a stopped agent is answered when the agent goes on", async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
+  const stopped = await startStoppedAgent();
+  const clock = new FakeClock();
+  try {
+    const asked = askAgent(join(folder, "cni.sock"), expectedCall, new AbortController().signal, clock);
+    for (let time = 0; time < 3; time++) {
+      await pollUntil("the call to wait", 10_000, () => clock.pendingTimers === 1);
+      await clock.advance(200);
+    }
+    stopped.goOn();
+    await pollUntil("an answer", 10_000, async () => {
+      await clock.advance(200);
+      return Bun.peek.status(asked) === "fulfilled";
+    });
+    expect(await asked).toEqual({ kind: "answered", output: result });
+  } finally {
+    await stopped.end();
+    await rm(folder, { recursive: true });
+  }
 });
 
 test.each(forms.slice(1))("$name passes on its input, its environment and the time that is left", async (form) => {

@@ -4,9 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { askAgent } from "../../../cni/delegate/ask-agent.ts";
 import type { DelegateCall } from "../../../cni/delegate/delegate-call.ts";
+import type { DelegateDeps } from "../../../cni/delegate/run-delegate.ts";
 import { CniError } from "../../../cni/error.ts";
 import type { PluginCallRecord } from "../../../cni/plugin-calls.ts";
 import { aborted } from "../../../host/async/abort.ts";
+import { createClock } from "../../../host/clock.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "./network-server.ts";
@@ -38,6 +40,7 @@ const call: DelegateCall = {
   },
 };
 const { signal } = new AbortController();
+const ask = (...args: Parameters<DelegateDeps["askAgent"]>) => askAgent(...args, createClock());
 
 async function serve(execute: NetworkServerOptions["execute"]) {
   const log = new FakeLog();
@@ -56,11 +59,11 @@ test("a call is executed as it was sent, and its result is the answer", async ()
     got.push(one);
     return one.verb === "ADD" ? { cniVersion: "1.0.0", ips: [] } : undefined;
   });
-  expect(await askAgent(path, call, signal)).toEqual({
+  expect(await ask(path, call, signal)).toEqual({
     kind: "answered",
     output: { cniVersion: "1.0.0", ips: [] },
   });
-  expect(await askAgent(path, { ...call, verb: "DEL" }, signal)).toEqual({ kind: "answered", output: {} });
+  expect(await ask(path, { ...call, verb: "DEL" }, signal)).toEqual({ kind: "answered", output: {} });
   expect(got).toEqual([call, { ...call, verb: "DEL" }]);
 });
 
@@ -70,7 +73,7 @@ test("one debug line per call says how long each plugin took", async () => {
     onCall(recordOf("portmap", 9));
     return {};
   });
-  await askAgent(path, call, signal);
+  await ask(path, call, signal);
   expect(log.lines).toEqual([
     {
       level: "debug",
@@ -88,7 +91,7 @@ test("a failure is the plugin's own error, and in the log", async () => {
   const log = await serve(async () => {
     throw failure;
   });
-  await expect(askAgent(path, call, signal)).rejects.toMatchObject({
+  await expect(ask(path, call, signal)).rejects.toMatchObject({
     ...{ name: "CniError", code: 100, message: "bridge: no address left", details: "10.1.0.0/30" },
   });
   expect(log.lines[0]?.fields).toMatchObject({ err: failure });
@@ -98,7 +101,7 @@ test("a fault of this program is an error object, too", async () => {
   await serve(async () => {
     throw new TypeError("x is not a function");
   });
-  await expect(askAgent(path, call, signal)).rejects.toMatchObject({ code: 999, message: "x is not a function" });
+  await expect(ask(path, call, signal)).rejects.toMatchObject({ code: 999, message: "x is not a function" });
 });
 
 test("what is no call is refused, and nothing is executed", async () => {
@@ -127,11 +130,11 @@ test("a socket that cannot be created is a FilesError", async () => {
 });
 
 test("no socket, and that of a killed agent, mean that the agent is away", async () => {
-  expect(await askAgent(path, call, signal)).toEqual({ kind: "away" });
+  expect(await ask(path, call, signal)).toEqual({ kind: "away" });
   const script = `Bun.serve({ unix: ${JSON.stringify(path)}, fetch: () => new Response() }); process.kill(process.pid, "SIGKILL")`;
   await Bun.spawn([process.execPath, "-e", script]).exited;
   expect((await stat(path)).isSocket()).toBe(true);
-  expect(await askAgent(path, call, signal)).toEqual({ kind: "away" });
+  expect(await ask(path, call, signal)).toEqual({ kind: "away" });
 });
 
 test("a stop cancels the calls under way, and their delegates see that the agent has ended", async () => {
@@ -141,7 +144,7 @@ test("a stop cancels the calls under way, and their delegates see that the agent
     await aborted(cancelled);
     throw cancelled.reason;
   });
-  const asked = askAgent(path, call, signal);
+  const asked = ask(path, call, signal);
   const cancelled = await started.promise;
   await server?.stop();
   expect([cancelled.aborted, (await asked).kind]).toEqual([true, "lost"]);
@@ -155,7 +158,7 @@ test("a delegate that was killed cancels its call", async () => {
     throw cancelled.reason;
   });
   const killed = new AbortController();
-  const asked = askAgent(path, call, killed.signal);
+  const asked = ask(path, call, killed.signal);
   const cancelled = await started.promise;
   killed.abort();
   await expect(asked).rejects.toBe(killed.signal.reason);

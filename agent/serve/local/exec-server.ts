@@ -1,13 +1,12 @@
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { messageOf } from "../../../host/error-message.ts";
-import { toFilesError } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
 import { ApiError } from "../api/api-error.ts";
 import type { Route } from "../api/route.ts";
 import type { FindPod } from "../streaming/running-pod.ts";
 import { defaultContainerOf } from "./default-container.ts";
-import { listenForRoot } from "./root-socket.ts";
+import { listenOnRootSocket } from "./root-socket.ts";
 
 export interface ExecServerOptions {
   /** The path of the socket. */
@@ -31,7 +30,7 @@ export interface ExecServer {
  * created.
  */
 export async function serveExec(options: ExecServerOptions): Promise<ExecServer> {
-  const { path } = options;
+  const { path, log } = options;
   const stopped = new AbortController();
   const server = createServer((_request, response) => response.writeHead(404).end("not found\n"));
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -40,11 +39,11 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
     });
     startSession(options, request, { socket, head, stopped: stopped.signal }).catch((error: unknown) => {
       if (error instanceof ApiError) return refuse(socket, error);
-      options.log.error({ err: error }, "a session of berth exec has failed");
+      log.error({ err: error }, "a session of berth exec has failed");
       refuse(socket, { status: 500, message: messageOf(error) });
     });
   });
-  await listenForRoot(path, () => startListening(server, path));
+  await listenOnRootSocket(server, path, (err) => log.error({ err, socket: path }, "the socket has failed"));
   return {
     stop: () =>
       new Promise((resolve) => {
@@ -53,13 +52,6 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
         server.closeAllConnections();
       }),
   };
-}
-
-function startListening(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) => reject(toFilesError(path, error)));
-    server.listen(path, resolve);
-  });
 }
 
 interface Connection {

@@ -1,9 +1,8 @@
 import type { Server } from "node:http";
 import { createServer, type Socket } from "node:net";
-import { toFilesError } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
 import { readPeerUid } from "../../../host/peer-credentials.ts";
-import { listenForRoot } from "./root-socket.ts";
+import { listenOnRootSocket } from "./root-socket.ts";
 
 /** A unix socket that passes connections on to a server. */
 export interface OwnUserSocket {
@@ -16,7 +15,11 @@ export interface OwnUserSocket {
  * and logs the connections of other users, who can connect if an administrator has changed the socket's mode. Rule: SO_PEERCRED
  * (decision 127). Rejects with `FilesError` if the socket cannot be created.
  */
-export async function listenForOwnUser(path: string, server: Server, log: Pick<Log, "warn">): Promise<OwnUserSocket> {
+export async function listenForOwnUser(
+  path: string,
+  server: Server,
+  log: Pick<Log, "warn" | "error">,
+): Promise<OwnUserSocket> {
   const connections = new Set<Socket>();
   const listener = createServer((socket) => {
     const uid = peerUidOf(socket);
@@ -30,14 +33,7 @@ export async function listenForOwnUser(path: string, server: Server, log: Pick<L
     socket.once("close", () => connections.delete(socket));
     server.emit("connection", socket);
   });
-  await listenForRoot(
-    path,
-    () =>
-      new Promise<void>((resolve, reject) => {
-        listener.once("error", (error) => reject(toFilesError(path, error)));
-        listener.listen(path, resolve);
-      }),
-  );
+  await listenOnRootSocket(listener, path, (err) => log.error({ err, socket: path }, "the socket has failed"));
   return {
     close: () =>
       new Promise((resolve) => {

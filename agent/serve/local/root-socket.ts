@@ -1,4 +1,5 @@
 import { unlinkSync } from "node:fs";
+import type { Server } from "node:net";
 import { toFilesError } from "../../../host/fs/files.ts";
 
 /**
@@ -14,6 +15,24 @@ export function listenForRoot<T>(path: string, listen: () => T): T {
   } finally {
     process.umask(umask);
   }
+}
+
+/** Lets a server listen as `listenForRoot` does. Rejects with `FilesError`; `onError` gets what fails later, such as an accept(2). */
+export async function listenOnRootSocket(server: Server, path: string, onError: (error: Error) => void): Promise<void> {
+  await listenForRoot(
+    path,
+    () =>
+      new Promise<void>((resolve, reject) => {
+        const refuse = (error: Error) => reject(toFilesError(path, error));
+        server.once("error", refuse);
+        server.listen(path, () => {
+          server.off("error", refuse);
+          // An error that no listener gets would end the process.
+          server.on("error", onError);
+          resolve();
+        });
+      }),
+  );
 }
 
 /**

@@ -14,7 +14,7 @@
 
 // As MAX_CONF_BYTES of run-delegate.ts.
 #define MAX_INPUT (1 << 20)
-// The input's runtimeConfig, and the parameters, which the kernel limits to 128 KiB each.
+// As MAX_REQUEST_BYTES of delegate-call.ts.
 #define MAX_REQUEST (2 << 20)
 #define MAX_ANSWER (4 << 20)
 // The head of the agent's answer has some hundred bytes.

@@ -1,5 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { decodeDelegateCall, encodeDelegateCall, isDelegateVerb, readDelegateCall } from "./delegate-call.ts";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  decodeDelegateCall,
+  encodeDelegateCall,
+  isDelegateVerb,
+  MAX_REQUEST_BYTES,
+  readDelegateCall,
+} from "./delegate-call.ts";
 
 const env = {
   CNI_CONTAINERID: "3f2a",
@@ -59,6 +67,12 @@ describe("a parameter that is not valid is refused", () => {
         expect.objectContaining({ code, message: expect.stringContaining(message) }),
       ),
     );
+});
+
+test("the static form sends no longer request than the agent reads", () => {
+  const source = readFileSync(join(import.meta.dirname, "berth-cni.c"), "utf8");
+  const [, mebibytes] = /^#define MAX_REQUEST \((\d+) << 20\)$/m.exec(source) ?? [];
+  expect(Number(mebibytes) << 20).toBe(MAX_REQUEST_BYTES);
 });
 
 describe("a request that is no call is refused", () => {

@@ -9,6 +9,12 @@ import { checkParameters } from "../names.ts";
 const VERBS = ["ADD", "DEL", "CHECK"] as const;
 export type DelegateVerb = (typeof VERBS)[number];
 
+/**
+ * The longest request that the agent reads, as MAX_REQUEST of berth-cni.c: the `runtimeConfig` of the longest configuration that the
+ * delegate accepts, which has 1 MiB, and the variables of the environment, of which each has at most 128 KiB.
+ */
+export const MAX_REQUEST_BYTES = 2 << 20;
+
 /** One call of the runtime, as it crosses the agent's socket. */
 export interface DelegateCall {
   readonly verb: DelegateVerb;

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { askAgent } from "../../../cni/delegate/ask-agent.ts";
-import type { DelegateCall } from "../../../cni/delegate/delegate-call.ts";
+import { type DelegateCall, encodeDelegateCall, MAX_REQUEST_BYTES } from "../../../cni/delegate/delegate-call.ts";
 import type { DelegateDeps } from "../../../cni/delegate/run-delegate.ts";
 import { CniError } from "../../../cni/error.ts";
 import type { PluginCallRecord } from "../../../cni/plugin-calls.ts";
@@ -65,6 +65,25 @@ test("a call is executed as it was sent, and its result is the answer", async ()
   });
   expect(await ask(path, { ...call, verb: "DEL" }, signal)).toEqual({ kind: "answered", output: {} });
   expect(got).toEqual([call, { ...call, verb: "DEL" }]);
+});
+
+test("the longest call that a delegate sends is executed, and a longer one is refused", async () => {
+  const got: DelegateCall[] = [];
+  await serve(async (one) => {
+    got.push(one);
+    return {};
+  });
+  const longer = (bytes: number): DelegateCall => {
+    const attachment = { ...call.attachment, capabilityArgs: { note: "x".repeat(bytes) } };
+    return { ...call, attachment };
+  };
+  const head = encodeDelegateCall(longer(0)).length;
+  expect(await ask(path, longer(MAX_REQUEST_BYTES - head), signal)).toEqual({ kind: "answered", output: {} });
+  await expect(ask(path, longer(MAX_REQUEST_BYTES - head + 1), signal)).rejects.toMatchObject({
+    code: 6,
+    message: "the request is longer than 2097152 bytes",
+  });
+  expect(got.length).toBe(1);
 });
 
 test("one debug line per call says how long each plugin took", async () => {

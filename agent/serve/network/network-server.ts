@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage } from "node:http";
-import { type DelegateCall, decodeDelegateCall } from "../../../cni/delegate/delegate-call.ts";
+import { type DelegateCall, decodeDelegateCall, MAX_REQUEST_BYTES } from "../../../cni/delegate/delegate-call.ts";
 import { toErrorObject } from "../../../cni/delegate/error-object.ts";
 import type { CallOutput } from "../../../cni/delegate/execute-call.ts";
 import { CniError, cniCodes } from "../../../cni/error.ts";
@@ -31,8 +31,6 @@ export interface NetworkServer {
   /** Cancels the calls under way. The runtime deletes what they have made. */
   stop(): Promise<void>;
 }
-
-const MAX_BODY_BYTES = 1 << 20;
 
 /**
  * Serves the delegate of a container runtime on a unix socket for root alone: `POST /call` has one call as its body. The
@@ -90,8 +88,8 @@ async function readBody(request: IncomingMessage): Promise<string> {
   let length = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     length += chunk.length;
-    if (length > MAX_BODY_BYTES)
-      throw new CniError(cniCodes.decodingFailure, `the request is longer than ${MAX_BODY_BYTES} bytes`);
+    if (length > MAX_REQUEST_BYTES)
+      throw new CniError(cniCodes.decodingFailure, `the request is longer than ${MAX_REQUEST_BYTES} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();

@@ -171,7 +171,7 @@ export class AgentHarness {
           nodeObject: { latest: () => this.nodeObject, refresh: () => this.readNode() },
           keyPairs: this.keyPairs,
           certificateGates: { clusterTrustBundleProjection: true, podCertificateRequest: true },
-          onMirrorObserved: () => {},
+          onMirror: () => {},
         }),
       }),
       dockerConfigs: [["/root/config.json", "config.json"]],

@@ -23,7 +23,7 @@ function createFixture() {
   const statuses = createMirrorNetworkStatus({ kube, readStatus, clock, log });
   const create = async (pod: Pod) => {
     const mirror = await kube.user.create(pods("shop"), pod, {});
-    statuses.onMirror(mirror);
+    statuses.onMirror(mirror, "observed");
     await settlePromises();
   };
   const attach = async (status: string) => {
@@ -57,6 +57,26 @@ test("a mirror pod that replaces a deleted one gets the status, and a new sandbo
   await attach("[2]");
   await create(selecting);
   expect(await written()).toBe("[2]");
+  await attach("[3]");
+  expect(await written()).toBe("[3]");
+});
+
+test("nothing stays of a mirror pod that was deleted", async () => {
+  const { clock, kube, statuses, create, attach, written } = createFixture();
+  kube.failures = { patch: [new KubeError("TIMEOUT", "PATCH: no answer")] };
+  await create(selecting);
+  const first = await kube.user.get(pods("shop"), "web-n", {});
+  await attach("[1]");
+  expect(clock.pendingTimers).toBe(1);
+  await kube.user.delete(pods("shop"), "web-n", { gracePeriodSeconds: 0 }, {});
+  statuses.onMirror(first, "deleted");
+  expect(clock.pendingTimers).toBe(0);
+  const requests = kube.calls.length;
+  await attach("[2]");
+  expect(kube.calls.length).toBe(requests);
+  await create(selecting);
+  // The deletion of the former one may come late.
+  statuses.onMirror(first, "deleted");
   await attach("[3]");
   expect(await written()).toBe("[3]");
 });

@@ -23,8 +23,8 @@ export interface MirrorNetworkStatusOptions {
  * the API server, and users may delete its mirror pod: so each of the two events makes it compare what is written with the cache.
  */
 export interface MirrorNetworkStatus {
-  /** A mirror pod was created or has changed. */
-  onMirror(mirror: Pod): void;
+  /** A mirror pod was created or has changed, or was deleted: then the next one of its static pod comes by another call. */
+  onMirror(mirror: Pod, change: "observed" | "deleted"): void;
   /** The networks of a static pod have been made. */
   onAttached(uid: string): void;
   /** Cancels the request under way, and resolves when it has ended; no other one follows. */
@@ -70,16 +70,25 @@ export function createMirrorNetworkStatus(options: MirrorNetworkStatusOptions): 
       const requestOptions = { deadlineMs: DEADLINE_MS, signal: stopped.signal };
       await kube.patch(pods(metadata.namespace), metadata.name ?? "", patch, requestOptions);
     } catch (error) {
-      // The next mirror pod of this static pod comes by `onMirror`.
       if (!hasCode(error, "NOT_FOUND", "CONFLICT")) throw error;
-      if (mirrors.get(uid)?.metadata.uid === metadata.uid) mirrors.delete(uid);
+      forget(uid, metadata);
     }
   }
 
+  /** Another mirror pod of the static pod may have come in between. */
+  function forget(uid: string, { uid: mirrorUid }: Pod["metadata"]): void {
+    if (mirrors.get(uid)?.metadata.uid !== mirrorUid) return;
+    mirrors.delete(uid);
+    retries.get(uid)?.();
+    retries.delete(uid);
+  }
+
   return {
-    onMirror(mirror) {
+    onMirror(mirror, change) {
       const uid = mirroredUid(mirror);
-      if (uid === undefined || mirror.metadata.annotations?.[networksAnnotation] === undefined) return;
+      if (uid === undefined) return;
+      if (change === "deleted") return forget(uid, mirror.metadata);
+      if (mirror.metadata.annotations?.[networksAnnotation] === undefined) return;
       mirrors.set(uid, mirror);
       worker.wake(uid);
     },

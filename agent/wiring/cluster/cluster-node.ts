@@ -13,7 +13,7 @@ import { KubeError } from "../../../kube/error.ts";
 import { createReviews, type Reviews } from "../../../kube/reviews.ts";
 import { createKubeConnection } from "../../../kube/transport/connection.ts";
 import type { RequestAttempt } from "../../../kube/transport/request-sender.ts";
-import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import { kubeletVersion, kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ClusterConfigSource, Config } from "../../config/config.ts";
 import { type NodeEvent, nodeReference } from "../../decide/node/node-report.ts";
@@ -25,6 +25,7 @@ import type { ClusterStatus } from "../../serve/local/agent-status.ts";
 import { createApiRequestRecorder } from "../../serve/metrics/call-recorder.ts";
 import type { KubeletMetrics } from "../../serve/metrics/kubelet-metrics.ts";
 import { createNodeStartRecorder, type NodeStartTimes } from "../../serve/metrics/node-start-recorder.ts";
+import type { MirrorNetworkStatus } from "../../serve/network/mirror-network-status.ts";
 import type { LocalNode } from "../local-node.ts";
 import { type ClusterAccess, type ClusterSync, createClusterAccess } from "./cluster.ts";
 import { clusterStatus, withWatchHealth } from "./cluster-status.ts";
@@ -53,8 +54,8 @@ export interface ClusterNode {
   readonly access: ClusterAccess;
   /** Reads and patches what concerns the network of pods. */
   readonly kube: Pick<KubeClient, "get" | "patch">;
-  /** Calls `onMirror` with each mirror pod of this node, when it is created and after each change. */
-  subscribeMirrors(onMirror: (mirror: Pod) => void): () => void;
+  /** Calls `onMirror` with each mirror pod of this node, when it is created, after each change, and when it is deleted. */
+  subscribeMirrors(onMirror: MirrorNetworkStatus["onMirror"]): () => void;
   /** Reviews of the requests to the node's API. */
   readonly reviews: Reviews;
   /** Keeps the Node object and its lease up to date until the signal aborts; never rejects. */
@@ -95,7 +96,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
   const watchedClient = withWatchHealth(kube, clock);
   const recorder = createEventRecorder({ kube: watchedClient.kube, nodeName, clock, log });
   const nodeChanges = createEventSource<[node: Node | undefined]>();
-  const mirrorChanges = createEventSource<[mirror: Pod]>();
+  const mirrorChanges = createEventSource<Parameters<MirrorNetworkStatus["onMirror"]>>();
   const nodeStart = createNodeStartRecorder(options.metrics, clock, nodeStartTimes);
   nodeChanges.subscribe((changed) => isReady(changed) && nodeStart.onReady());
   const nodeSync = createNodeSync({
@@ -116,7 +117,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     ...{ nodeName, clock, log, random },
     keyPairs: createKeyPairs(),
     certificateGates: config.certificateGates,
-    onMirrorObserved: mirrorChanges.emit,
+    onMirror: mirrorChanges.emit,
   });
 
   return {

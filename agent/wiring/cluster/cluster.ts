@@ -22,6 +22,7 @@ import { createPodEventRecorder, type PodEventRecorder } from "../../report/even
 import type { EventRecorder } from "../../report/events/recorder.ts";
 import { createMirrorPods, createStaticPodChanges, type MirrorPods } from "../../report/pod/mirror.ts";
 import { createPodStatusReporter, type PodStatusReporter } from "../../report/pod/status-reporter.ts";
+import type { MirrorNetworkStatus } from "../../serve/network/mirror-network-status.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
 import { type ClusterObjects, type ClusterObjectsOptions, createClusterObjects } from "./cluster-objects.ts";
 import { createDnsEvents } from "./dns-events.ts";
@@ -38,8 +39,8 @@ export interface ClusterSyncOptions {
   readonly nodeObject: NodeObjectReader;
   readonly keyPairs: KeyPairs;
   readonly certificateGates: Config["certificateGates"];
-  /** Called with each mirror pod of this node, as the API server has it. */
-  readonly onMirrorObserved: (mirror: Pod) => void;
+  /** Called with each mirror pod of this node, as the API server has it, and when it is deleted. */
+  readonly onMirror: MirrorNetworkStatus["onMirror"];
 }
 
 /** Reads this machine's Node object. */
@@ -209,7 +210,7 @@ interface PodListenerDeps {
   readonly events: Pick<PodEventRecorder, "recordEvent">;
   readonly objects: Pick<ClusterObjects, "onApiSynced">;
   readonly desired: Pick<DesiredPods, "admitPending">;
-  readonly onMirrorObserved: (mirror: Pod) => void;
+  readonly onMirror: MirrorNetworkStatus["onMirror"];
 }
 
 /** Passes the pods as the API server has them to every component that needs them. */
@@ -220,17 +221,18 @@ function createPodListener({
   events,
   objects,
   desired,
-  onMirrorObserved,
+  onMirror,
 }: PodListenerDeps): ApiPodListener {
   return {
     onObserved(pod, snapshot) {
       statusReporter.onObserved(pod, snapshot);
       mirrors.onObserved(pod, snapshot);
-      if (mirroredUid(pod) !== undefined) onMirrorObserved(pod);
+      if (mirroredUid(pod) !== undefined) onMirror(pod, "observed");
     },
     onDeleted(pod) {
       statusReporter.onDeleted(pod);
       mirrors.onDeleted(pod);
+      if (mirroredUid(pod) !== undefined) onMirror(pod, "deleted");
     },
     onUnreadable({ metadata: { uid, namespace, name } }, problem) {
       events.recordEvent(uid as PodUid, `${namespace}/${name}`, invalidPodEvent(problem));

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CacheEntry } from "../../cni/cache-entry.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { createFiles } from "../../host/fs/files.ts";
-import { installDelegate, uninstallDelegate } from "./installation.ts";
+import { installDelegate, STATIC_FORM_WORDS, uninstallDelegate } from "./installation.ts";
 
 let folder: string;
 /** The containers whose cache entries were removed. */
@@ -52,6 +52,8 @@ const entryOf = (type: string, containerId: string, pod?: string): CacheEntry =>
   config: JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ type }] }),
 });
 
+const staticForm = (release: string) => `\0 ${release} \xff ${STATIC_FORM_WORDS} \0`;
+
 const loop = JSON.stringify({ cniVersion: "1.0.0", name: "loop", plugins: [{ type: "berth-cni" }] });
 
 test("install writes the list and the link, again over what is there, and uninstall removes both", async () => {
@@ -75,26 +77,35 @@ test("install writes the static form with a link to the program beside it, and u
   const [plugin, link] = [join(folder, "bin/berth-cni"), join(folder, "bin/berth-cni.program")];
   // It replaces the link of an earlier build and itself, and a link replaces it.
   await installDelegate(paths(), deps());
-  for (const content of ["first", "second"]) {
+  for (const content of [staticForm("first"), staticForm("second")]) {
     await installDelegate(paths(), deps([], "/opt/berth", Buffer.from(content)));
     expect([await readFile(plugin, "utf8"), await readlink(link)]).toEqual([content, "/opt/berth"]);
     expect((await lstat(plugin)).mode).toBe(0o100755);
   }
   await installDelegate(paths(), deps());
   expect([await readlink(plugin), await readdir(join(folder, "bin"))]).toEqual(["/usr/bin/berth", ["berth-cni"]]);
-  await installDelegate(paths(), deps([], "/opt/berth", Buffer.from("third")));
+  await installDelegate(paths(), deps([], "/opt/berth", Buffer.from(staticForm("third"))));
   expect(await uninstallDelegate(paths(), deps())).toMatchObject({ wasInstalled: true });
   expect(await readdir(join(folder, "bin"))).toEqual([]);
 });
 
-test("install over a program of another maker is refused, in both forms", async () => {
-  await writeFile(join(folder, "bin/berth-cni"), "another program");
-  for (const form of [undefined, Buffer.from("static")])
-    await expect(installDelegate(paths(), deps([], "/usr/bin/berth", form))).rejects.toMatchObject({
-      code: 4,
-      message: `--bin-dir: ${folder}/bin/berth-cni is a file that berth cni install has not made; remove it`,
-    });
-  expect(await readdir(join(folder, "bin"))).toEqual(["berth-cni"]);
+test("install over a program of another maker is refused, in both forms, also if the link of an earlier install is left", async () => {
+  const binary = join(folder, "bin/berth-cni");
+  for (const left of [[], ["berth-cni.program"]]) {
+    for (const name of left) await symlink("/usr/bin/berth", join(folder, "bin", name));
+    await writeFile(binary, "another program");
+    for (const form of [undefined, Buffer.from("static")])
+      await expect(installDelegate(paths(), deps([], "/usr/bin/berth", form))).rejects.toMatchObject({
+        code: 4,
+        message: `--bin-dir: ${binary} is a file that berth cni install has not made; remove it`,
+      });
+    expect(await readdir(join(folder, "bin"))).toEqual(["berth-cni", ...left]);
+  }
+});
+
+test("the words by which the static form is known are in it", async () => {
+  const source = join(import.meta.dirname, "../../cni/delegate/berth-cni.c");
+  expect(await readFile(source, "utf8")).toContain(STATIC_FORM_WORDS);
 });
 
 test("install makes the folders that are missing, and says whether there is a network to execute", async () => {
@@ -138,10 +149,18 @@ test("uninstall takes the folders of the installed list", async () => {
   });
 });
 
-test("uninstall leaves a file that is no link", async () => {
+test("uninstall leaves a program of another maker, and removes what is left of its own", async () => {
   await writeFile(join(folder, "bin/berth-cni"), "another program");
-  await uninstallDelegate(paths(), deps());
+  await symlink("/usr/bin/berth", join(folder, "bin/berth-cni.program"));
+  expect(await uninstallDelegate(paths(), deps())).toMatchObject({ wasInstalled: false });
   expect(await readdir(join(folder, "bin"))).toEqual(["berth-cni"]);
+});
+
+test("uninstall removes the static form whose link is gone", async () => {
+  await installDelegate(paths(), deps([], "/opt/berth", Buffer.from(staticForm("first"))));
+  await rm(join(folder, "bin/berth-cni.program"));
+  expect(await uninstallDelegate(paths(), deps())).toMatchObject({ wasInstalled: true });
+  expect(await readdir(join(folder, "bin"))).toEqual([]);
 });
 
 const rows: readonly (readonly [string, () => Promise<unknown>, string])[] = [

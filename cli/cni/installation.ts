@@ -23,7 +23,7 @@ export interface InstallationDeps {
   /** Rooted at `/`. */
   readonly files: Pick<
     Files,
-    "list" | "read" | "write" | "link" | "readLink" | "stat" | "rename" | "makeFolder" | "remove"
+    "list" | "read" | "readEnd" | "write" | "link" | "readLink" | "stat" | "rename" | "makeFolder" | "remove"
   >;
   readonly cache: Pick<ResultCache, "list" | "remove">;
   /** The path of this program; undefined if it runs from source, so that no runtime can start it. */
@@ -101,7 +101,9 @@ export async function uninstallDelegate(
     );
   await files.remove(list);
   const hasBinary = await isInstalled(binary, files);
-  if (hasBinary) for (const path of [binary, programLinkOf(binary)]) await files.remove(path);
+  if (hasBinary) await files.remove(binary);
+  // It may be left over, where another program has replaced the plugin, or where an install was killed.
+  if ((await files.readLink(programLinkOf(binary))) !== undefined) await files.remove(programLinkOf(binary));
   // The runtime deletes the pods that run from the chain now, and would leave what it has cached of the delegate.
   const { socket } = delegate ?? {};
   if (socket !== undefined)
@@ -112,10 +114,19 @@ export async function uninstallDelegate(
 /** The link to this program beside the static form, which executes it when the agent is away. */
 const programLinkOf = (binary: string) => `${binary}.program`;
 
-/** Whether `berth cni install` has made a file: a link, or a file with the link to this program beside it. */
+/**
+ * Words of berth-cni.c, by which its static form is known, of whatever release.
+ *
+ * @internal
+ */
+export const STATIC_FORM_WORDS = "berth cni install links it";
+const MAX_STATIC_FORM_BYTES = 1 << 20;
+
+/** Whether `berth cni install` has made a plugin: a link, or the static form. The link beside that one says nothing: it outlives the plugin. */
 async function isInstalled(binary: string, files: InstallationDeps["files"]): Promise<boolean> {
-  const links = [await files.readLink(binary), await files.readLink(programLinkOf(binary))];
-  return links.some((target) => target !== undefined);
+  if ((await files.readLink(binary)) !== undefined) return true;
+  if ((await files.stat(binary))?.kind !== "file") return false;
+  return (await files.readEnd(binary, MAX_STATIC_FORM_BYTES)).includes(STATIC_FORM_WORDS);
 }
 
 /** Replaces the plugin atomically, since a runtime may call it at any time. */

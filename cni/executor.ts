@@ -5,7 +5,7 @@ import type { Netlink } from "../host/netlink/netlink.ts";
 import { type AttachmentLocks, createAttachmentLocks } from "./attachment-locks.ts";
 import { BUILTIN_TYPE } from "./builtin/network-conf.ts";
 import { createBuiltinNetwork } from "./builtin/plugin.ts";
-import { removeIdleNetworks } from "./builtin/remove-network.ts";
+import { type IdleRemoval, removeIdleNetworks } from "./builtin/remove-network.ts";
 import { type Cni, createCni } from "./network.ts";
 import { createPluginBinaries, type PluginBinaries } from "./plugin-binaries.ts";
 import type { InProcessPlugin } from "./plugin-call.ts";
@@ -38,11 +38,8 @@ export interface Executor {
   readonly binaries: PluginBinaries;
   /** The plugins of this process by their `type`. */
   readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
-  /**
-   * Removes the built-in networks that have no pods, and resolves with their names. Rejects with `CniError`, and with the
-   * signal's reason when that aborts.
-   */
-  removeIdleNetworks(signal: AbortSignal): Promise<readonly string[]>;
+  /** Removes the built-in networks that have no pods. Rejects with `CniError`, and with the signal's reason when that aborts. */
+  removeIdleNetworks(signal: AbortSignal): Promise<IdleRemoval>;
   /** Executes networks, and calls `onCall` after each call of a plugin. */
   createCni(onCall: (record: PluginCallRecord) => void): Cni;
 }

@@ -76,15 +76,27 @@ test("gc of a cache without attachments is refused without --all", async () => {
   expect((await collect([], true)).text).toBe("0 deleted, 0 in use\n");
 });
 
-test("uninstall names the built-in networks that it removes", async () => {
+test("uninstall names the built-in networks that it removes, and those that it keeps, with the attachments that they have", async () => {
+  const [first, second] = [
+    { containerId: "3f2a", ifName: "eth0" },
+    { containerId: "9c01", ifName: "net1" },
+  ];
+  const kept = [{ name: "lan", attachments: [first, second] }];
   const deps = {
-    files: { list: async () => undefined, readLink: async () => undefined, remove: async () => undefined },
+    files: {
+      ...{ list: async () => undefined, readLink: async () => undefined },
+      ...{ stat: async () => undefined, remove: async () => undefined },
+    },
     cache: { list: async () => ({ entries: [], unreadable: [] }) },
-    removeIdleNetworks: async () => ["berth", "store"],
+    removeIdleNetworks: async () => ({ removed: ["berth", "store"], kept }),
   } as unknown as CniVerbDeps;
   const { text, json } = await runVerb.uninstall({ ...settings, verb: "uninstall" }, deps);
-  expect(text).toEndWith(
-    "the built-in network berth is removed, with its bridge and its rules\nthe built-in network store is removed, with its bridge and its rules\n",
-  );
-  expect(json).toMatchObject({ wasInstalled: false, networks: ["berth", "store"] });
+  expect(text.split("\n").slice(1)).toEqual([
+    "the built-in network berth is removed, with its bridge and its rules",
+    "the built-in network store is removed, with its bridge and its rules",
+    "the built-in network lan is kept, with its bridge and its rules: it has the attachments eth0 of 3f2a, net1 of 9c01; " +
+      "the agent that owned it removes them, once their sandboxes are gone, or the next boot does; uninstall again after that",
+    "",
+  ]);
+  expect(json).toMatchObject({ wasInstalled: false, networks: ["berth", "store"], kept });
 });

@@ -1,8 +1,10 @@
+import type { KeptNetwork } from "../../cni/builtin/remove-network.ts";
 import type { CacheEntry } from "../../cni/cache-entry.ts";
 import type { Attachment } from "../../cni/chain.ts";
 import { binariesOf, type NetworkConf } from "../../cni/conf.ts";
 import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
 import { CniError, cniCodes, describeCniError } from "../../cni/error.ts";
+import type { Executor } from "../../cni/executor.ts";
 import type { CachedAttachment, ChooseValid, Cni } from "../../cni/network.ts";
 import type { PluginBinaries } from "../../cni/plugin-binaries.ts";
 import type { InProcessPlugin } from "../../cni/plugin-call.ts";
@@ -34,8 +36,7 @@ export interface CniVerbDeps extends InstallationDeps {
   /** The calls of plugins so far. */
   readonly calls: readonly PluginCallRecord[];
   readonly signal: AbortSignal;
-  /** Removes the built-in networks that have no pods, and resolves with their names. */
-  readonly removeIdleNetworks: (signal: AbortSignal) => Promise<readonly string[]>;
+  readonly removeIdleNetworks: Executor["removeIdleNetworks"];
   /** The width of the terminal. */
   readonly columns: number;
 }
@@ -144,15 +145,27 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
 
   async uninstall(settings, deps) {
     const { list, binary, wasInstalled } = await uninstallDelegate(settings, deps);
-    const networks = await deps.removeIdleNetworks(deps.signal);
+    const { removed: networks, kept } = await deps.removeIdleNetworks(deps.signal);
     const next = "restart the agent, and the container runtime with its former conf_dir";
     const text = wasInstalled
       ? `${list} and ${binary} are removed; ${next}\n`
       : `nothing was installed: there is neither ${list} nor ${binary}\n`;
     const removed = networks.map((name) => `the built-in network ${name} is removed, with its bridge and its rules\n`);
-    return { text: `${text}${removed.join("")}`, json: { list, binary, wasInstalled, networks }, isGood: true };
+    return {
+      text: [text, ...removed, ...kept.map(keptNetworkLine)].join(""),
+      json: { list, binary, wasInstalled, networks, kept },
+      isGood: true,
+    };
   },
 };
+
+/** Why a network is kept. The attachments have no entry in the cache, or uninstall would have been refused. */
+function keptNetworkLine({ name, attachments }: KeptNetwork): string {
+  const shown = attachments.map(({ containerId, ifName }) => `${ifName} of ${containerId}`).join(", ");
+  const cure =
+    "the agent that owned it removes them, once their sandboxes are gone, or the next boot does; uninstall again after that";
+  return `the built-in network ${name} is kept, with its bridge and its rules: it has the attachments ${shown}; ${cure}\n`;
+}
 
 /** The runtime may keep its cache elsewhere: then plugins would release the addresses of containers that run. */
 function emptyCache(network: string, cacheDir: string): CniError {

@@ -5,8 +5,8 @@ import type { Netlink } from "../../host/netlink/netlink.ts";
 import { change, deleteChain, deleteTable, flushChain, hasChain, listChains } from "../../host/netlink/nftables.ts";
 import type { AttachmentLocks } from "../attachment-locks.ts";
 import { toCniError } from "../to-cni-error.ts";
-import { aliasPrefix, bridgeAlias, keyOf, parseKey } from "./attachment-names.ts";
-import { createAttachmentStore } from "./attachment-store.ts";
+import { type AttachmentId, aliasPrefix, bridgeAlias, keyOf, parseKey } from "./attachment-names.ts";
+import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
 import { detach } from "./detach.ts";
 import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
 import { isMasqueradeChain, masqueradeChain, TABLE } from "./ruleset.ts";
@@ -34,32 +34,47 @@ export interface IdleRemovalOptions extends BuiltinRemovalOptions {
   readonly locks: Pick<AttachmentLocks, "withNetwork">;
 }
 
+/** A network that is not removed, since it has attachments. */
+export interface KeptNetwork {
+  readonly name: string;
+  /** Those with a record, and those that hold an address without one. */
+  readonly attachments: readonly AttachmentId[];
+}
+
+export interface IdleRemoval {
+  /** The names of the networks. */
+  readonly removed: readonly string[];
+  readonly kept: readonly KeptNetwork[];
+}
+
 /**
- * Removes every network without pods as `removeNetwork` does, and resolves with the names of the removed ones. A network with
- * pods stays as it is; no ADD of a network runs while it is removed. Rejects with `CniError`, and with the signal's reason when
- * that aborts.
+ * Removes every network without pods as `removeNetwork` does. A network with pods stays as it is; no ADD of a network runs while
+ * it is removed. Rejects with `CniError`, and with the signal's reason when that aborts.
  */
-export async function removeIdleNetworks(options: IdleRemovalOptions, signal: AbortSignal): Promise<readonly string[]> {
+export async function removeIdleNetworks(options: IdleRemovalOptions, signal: AbortSignal): Promise<IdleRemoval> {
   const removed: string[] = [];
+  const kept: KeptNetwork[] = [];
   try {
-    for (const network of recordedNetworks(options)) {
+    for (const name of recordedNetworks(options)) {
       const removeIfIdle = async () => {
-        if (!isIdle(options, network)) return;
-        await removeNetwork(options, network);
-        removed.push(network);
+        const attachments = attachmentsOf(createAttachmentStore(join(options.folder, name)));
+        if (attachments.length > 0) return void kept.push({ name, attachments });
+        await removeNetwork(options, name);
+        removed.push(name);
       };
-      await options.locks.withNetwork(network, removeIfIdle, signal);
+      await options.locks.withNetwork(name, removeIfIdle, signal);
     }
   } catch (error) {
     signal.throwIfAborted();
     throw toCniError(error);
   }
-  return removed;
+  return { removed, kept };
 }
 
-function isIdle({ folder }: BuiltinRemovalOptions, network: string): boolean {
-  const store = createAttachmentStore(join(folder, network));
-  return store.list().length === 0 && store.reservedAddresses().size === 0;
+/** By the records, and by the reservations, which outlive a record that another program has damaged. */
+function attachmentsOf(store: AttachmentStore): readonly AttachmentId[] {
+  const keys = new Set([...store.list().map(keyOf), ...store.reserved().values()]);
+  return [...keys].toSorted().map(parseKey);
 }
 
 /**
@@ -91,8 +106,7 @@ export async function removeNetwork(
   try {
     const path = join(folder, network);
     const store = createAttachmentStore(path);
-    const keys = new Set([...store.list().map(keyOf), ...store.reserved().values()]);
-    for (const key of keys) await detach(node, network, store, parseKey(key));
+    for (const id of attachmentsOf(store)) await detach(node, network, store, id);
     removeLinks(node, network);
     removeRules(node, network);
     rmSync(path, { recursive: true, force: true });

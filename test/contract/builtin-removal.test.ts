@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdirSync, readdirSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type AttachmentLocks, shareNoLocks } from "../../cni/attachment-locks.ts";
 import { hasNetwork, removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
@@ -29,6 +29,10 @@ const removeIdle = (before = async () => {}) => {
   };
   return removeIdleNetworks({ ...options(), locks: { withNetwork } }, signal);
 };
+const keeping = (name: string, containerId: string) => ({
+  removed: [],
+  kept: [{ name, attachments: [{ containerId, ifName: "eth0" }] }],
+});
 /** What the node has of built-in networks: links, chains but those that all share, and records. */
 const remains = () => ({
   links: listLinks(node.route)
@@ -46,12 +50,12 @@ const NO_NETWORK = { links: [], chains: [], tables: 0, records: [] };
 
 test.skipIf(!isRoot)("a network without pods is removed, with its bridge, its rules and its record", async () => {
   const pod = await node.addPod("c1");
-  expect(await removeIdle()).toEqual([]);
+  expect(await removeIdle()).toEqual(keeping("pods", "c1"));
   expect(remains()).toEqual({ links: ["berth0", "veth"], chains: ["masquerade-pods"], tables: 1, records: ["pods"] });
   await node.call("DEL", pod.id);
-  expect(await removeIdle()).toEqual(["pods"]);
+  expect(await removeIdle()).toEqual({ removed: ["pods"], kept: [] });
   expect(remains()).toEqual(NO_NETWORK);
-  expect(await removeIdle()).toEqual([]);
+  expect(await removeIdle()).toEqual({ removed: [], kept: [] });
   // The process that has made it makes it again.
   await node.addPod("c2");
   expect(remains().chains).toEqual(["masquerade-pods"]);
@@ -60,15 +64,23 @@ test.skipIf(!isRoot)("a network without pods is removed, with its bridge, its ru
 test.skipIf(!isRoot)("a network that gets a pod while its lock is awaited stays", async () => {
   const pod = await node.addPod("c1");
   await node.call("DEL", pod.id);
-  expect(await removeIdle(async () => void (await node.addPod("c2")))).toEqual([]);
+  expect(await removeIdle(async () => void (await node.addPod("c2")))).toEqual(keeping("pods", "c2"));
   expect(remains()).toEqual({ links: ["berth0", "veth"], chains: ["masquerade-pods"], tables: 1, records: ["pods"] });
+});
+
+test.skipIf(!isRoot)("a network stays while an address is reserved whose record is gone", async () => {
+  const pod = await node.addPod("c1");
+  rmSync(join(node.folder, "pods/attachments"), { recursive: true });
+  expect(await removeIdle()).toEqual(keeping("pods", "c1"));
+  await node.call("DEL", pod.id);
+  expect(await removeIdle()).toEqual({ removed: ["pods"], kept: [] });
 });
 
 test.skipIf(!isRoot)("a network with pods keeps its bridge, its rules and its record", async () => {
   const pod = await node.addPod("c1");
   await node.addPod("c2", other);
   await node.call("DEL", pod.id);
-  expect(await removeIdle()).toEqual(["pods"]);
+  expect(await removeIdle()).toEqual({ ...keeping("other", "c2"), removed: ["pods"] });
   expect(remains()).toEqual({ links: ["berth1", "veth"], chains: ["masquerade-other"], tables: 1, records: ["other"] });
 });
 

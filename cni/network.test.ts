@@ -271,7 +271,7 @@ test("a torn cache file is set aside, and the attachment is deleted with what is
   await cni.add(conf, attachment, signal);
   await writeFile(join(folder, "results", "pods-3f2a-eth0"), '{"kind":"cniCa');
   await cni.del("pods", attachment, conf, signal);
-  expect(aside).toEqual(["pods-3f2a-eth0"]);
+  expect([aside, await cached()]).toEqual([["pods-3f2a-eth0"], []]);
   expect(linesOf(calls).slice(3)).toEqual(["DEL tuning", "DEL portmap", "DEL bridge"]);
   expect(prevOf(calls[3]!)).toBeUndefined();
 });
@@ -309,23 +309,35 @@ test("STATUS calls each plugin from 1.1.0 on, until one is not available", async
   expect(await createFixture().cni.status(networkOf("1.1.0"), signal)).toBe("ready");
 });
 
-test("GC deletes what is not valid any more, torn entries too, and then calls GC of each plugin", async () => {
+test("GC deletes what is not valid any more, torn entries too, even if another reader has set them aside, and then calls GC of each plugin", async () => {
   const { cni, calls } = createFixture();
   const conf = networkOf("1.1.0");
   for (const containerId of ["kept", "stale"]) await cni.add(conf, { ...attachment, containerId }, signal);
   await cni.add(networkOf("1.1.0", { name: "other" }), { ...attachment, containerId: "other" }, signal);
   await writeFile(join(folder, "results", "pods-torn-eth0"), "{");
+  await writeFile(join(folder, "results", "pods-aside-eth0.unreadable"), "{");
   calls.length = 0;
   const deleted = await cni.gc(conf, async (all) => all.filter(({ containerId }) => containerId === "kept"), signal);
-  expect(deleted?.map(({ containerId }) => containerId)).toEqual(["stale", "torn"]);
+  expect(deleted?.map(({ containerId }) => containerId)).toEqual(["stale", "torn", "aside"]);
   expect(calls.map(({ verb, containerId }) => `${verb} ${containerId}`)).toEqual([
     ...Array.from({ length: 3 }, () => "DEL stale"),
     ...Array.from({ length: 3 }, () => "DEL torn"),
+    ...Array.from({ length: 3 }, () => "DEL aside"),
     ...Array.from({ length: 3 }, () => "GC "),
   ]);
   expect(calls[0]).toMatchObject({ netns: "/run/netns/blue", args: attachment.args });
-  expect(calls[6]?.conf["cni.dev/valid-attachments"]).toEqual([{ containerID: "kept", ifname: "eth0" }]);
-  expect(await cached()).toEqual(["other-other-eth0", "pods-kept-eth0", "pods-torn-eth0.unreadable"]);
+  expect(calls[9]?.conf["cni.dev/valid-attachments"]).toEqual([{ containerID: "kept", ifname: "eth0" }]);
+  expect(await cached()).toEqual(["other-other-eth0", "pods-kept-eth0"]);
+});
+
+test("a torn attachment that GC cannot delete stays for the next one", async () => {
+  const { cni } = createFixture({ "DEL tuning": fail(100, "busy") });
+  await cni.add(networkOf("1.1.0"), attachment, signal);
+  await writeFile(join(folder, "results", "pods-3f2a-eth0"), "{");
+  for (let time = 0; time < 2; time++)
+    await expect(cni.gc(networkOf("1.1.0"), noneIsValid, signal)).rejects.toMatchObject({ code: 100 });
+  const next = await createFixture().cni.gc(networkOf("1.1.0"), noneIsValid, signal);
+  expect([next, await cached()]).toEqual([[key], []]);
 });
 
 test("GC goes on after a failure, and reports all failures", async () => {

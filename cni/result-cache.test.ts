@@ -98,8 +98,36 @@ for (const [what, text, reason] of torn)
     expect(await cache.read(key)).toBeUndefined();
     expect(reported).toEqual([{ fileName: "pods-3f2a-eth0", asideName: "pods-3f2a-eth0.unreadable", reason }]);
     expect(await readdir(join(folder, "results"))).toEqual(["pods-3f2a-eth0.unreadable"]);
-    expect(await cache.list()).toEqual({ entries: [], unreadable: [] });
+    // Another process sees it as well, until the attachment is removed.
+    const late = openCache();
+    for (let time = 0; time < 2; time++) expect(await late.list()).toEqual({ entries: [], unreadable: reported });
+    expect(reported.length).toBe(1);
+    await late.remove(key);
+    expect(await late.list()).toEqual({ entries: [], unreadable: [] });
+    expect(await readdir(join(folder, "results"))).toEqual([]);
   });
+
+test("what was set aside is not listed beside an entry in its place, and goes with it", async () => {
+  const cache = openCache();
+  await mkdir(join(folder, "results"));
+  await writeFile(fileOf("pods-3f2a-eth0"), "{");
+  expect((await cache.list()).unreadable.length).toBe(1);
+  await cache.write(entry);
+  expect(await cache.list()).toEqual({ entries: [entry], unreadable: [] });
+  await cache.remove(key);
+  expect(await readdir(join(folder, "results"))).toEqual([]);
+});
+
+test("a file that another program goes on writing after it was set aside is still unreadable", async () => {
+  await mkdir(join(folder, "results"));
+  await writeFile(fileOf("pods-3f2a-eth0.unreadable"), ofLibcni);
+  expect((await openCache().list()).unreadable).toEqual([
+    {
+      ...{ fileName: "pods-3f2a-eth0", asideName: "pods-3f2a-eth0.unreadable" },
+      reason: "another program has written it after it was set aside",
+    },
+  ]);
+});
 
 test("a list names the files that are torn, and has the other entries", async () => {
   await openCache().write(entry);

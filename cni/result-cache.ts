@@ -10,8 +10,9 @@ import {
   encodeCacheEntry,
 } from "./cache-entry.ts";
 
-/** A file that holds no entry. It is renamed, so that it is reported once. */
+/** A file that holds no entry. It is renamed, so that it is reported once; it stays until its attachment is removed. */
 export interface UnreadableEntry {
+  /** The name that it had. */
   readonly fileName: string;
   readonly asideName: string;
   readonly reason: string;
@@ -27,11 +28,11 @@ export interface ResultCache {
   read(key: AttachmentKey): Promise<CacheEntry | undefined>;
   /** Replaces an entry atomically. */
   write(entry: CacheEntry): Promise<void>;
-  /** Absent is success. */
+  /** Also removes the file that was set aside for it. Absent is success. */
   remove(key: AttachmentKey): Promise<void>;
   /** When an entry was written, which is when its ADD has ended; undefined if there is none. */
   addedAt(key: AttachmentKey): Promise<Instant | undefined>;
-  /** All entries, and the files that hold none. */
+  /** All entries, and the files that hold none, even if another reader has set them aside. One in whose place there is an entry again is left out. */
   list(): Promise<{ readonly entries: readonly CacheEntry[]; readonly unreadable: readonly UnreadableEntry[] }>;
 }
 
@@ -86,6 +87,15 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
     return unreadable;
   }
 
+  /** What was set aside; undefined if its attachment has been removed since. */
+  async function readAside(fileName: string): Promise<UnreadableEntry | undefined> {
+    const asideName = `${fileName}${ASIDE}`;
+    const entry = await readOnce(asideName);
+    if (entry === undefined) return undefined;
+    const reason = typeof entry === "string" ? entry : "another program has written it after it was set aside";
+    return { fileName, asideName, reason };
+  }
+
   return {
     async read(key) {
       const entry = await readEntry(cacheFileName(key), key);
@@ -96,12 +106,17 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
       await files.makeFolder(FOLDER, 0o700);
       await files.write(pathOf(cacheFileName(entry)), encodeCacheEntry(entry), 0o600);
     },
-    remove: (key) => files.remove(pathOf(cacheFileName(key))),
+    async remove(key) {
+      const fileName = cacheFileName(key);
+      for (const name of [fileName, `${fileName}${ASIDE}`]) await files.remove(pathOf(name));
+    },
     addedAt: async (key) => (await files.stat(pathOf(cacheFileName(key))))?.modifiedMs,
     async list() {
-      const found = (await files.list(FOLDER)) ?? [];
-      const names = found.filter(({ name, kind }) => kind === "file" && !/\.(unreadable|tmp)$/.test(name));
-      const read = await Promise.all(names.map(({ name }) => readEntry(name)));
+      const names = ((await files.list(FOLDER)) ?? []).flatMap(({ name, kind }) => (kind === "file" ? [name] : []));
+      const own = names.filter((name) => !name.endsWith(ASIDE) && !name.endsWith(".tmp"));
+      const aside = names.flatMap((name) => (name.endsWith(ASIDE) ? [name.slice(0, -ASIDE.length)] : []));
+      const alone = aside.filter((name) => !own.includes(name));
+      const read = await Promise.all([...own.map((name) => readEntry(name)), ...alone.map(readAside)]);
       return {
         entries: read.flatMap((entry) => (entry === undefined || "reason" in entry ? [] : [entry])),
         unreadable: read.flatMap((entry) => (entry !== undefined && "reason" in entry ? [entry] : [])),

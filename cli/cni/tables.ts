@@ -2,6 +2,7 @@ import type { AttachmentKey, CacheEntry } from "../../cni/cache-entry.ts";
 import type { ConfFile } from "../../cni/conf-dir.ts";
 import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
 import type { CniResult } from "../../cni/result.ts";
+import type { UnreadableEntry } from "../../cni/result-cache.ts";
 import type { NetworkPod } from "../../cni/secondary/pod-networks.ts";
 import { fitColumns } from "../columns.ts";
 
@@ -81,6 +82,12 @@ export function cachedAttachmentTable(entries: readonly CacheEntry[], columns: n
     return [network, pod === undefined ? "-" : `${pod.namespace}/${pod.name}`, ifName, containerId];
   });
   return table([["NETWORK", "POD", "INTERFACE", "CONTAINER"], ...rows], columns, []);
+}
+
+/** The files of the cache that hold no entry, as they are named now. Nothing but the name is known of their attachments. */
+export function unreadableTable(unreadable: readonly UnreadableEntry[], columns: number): string {
+  const rows = unreadable.map(({ asideName, reason }) => [asideName, reason]);
+  return table([["UNREADABLE CACHE FILE", "REASON"], ...rows], columns, []);
 }
 
 /** The pod that a container runtime has named in CNI_ARGS; undefined for an attachment that was made by hand. */

@@ -42,6 +42,33 @@ pods: ready
   });
 });
 
+test("list shows the files of the cache that are unreadable", async () => {
+  const of = (network: string) => ({
+    ...{ fileName: `${network}-3f2a-eth0`, asideName: `${network}-3f2a-eth0.unreadable` },
+    reason: "it is not a JSON object",
+  });
+  const deps = {
+    files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
+    cache: { list: async () => ({ entries: [], unreadable: [of("pods"), of("other")] }) },
+    columns: Number.POSITIVE_INFINITY,
+  } as unknown as CniVerbDeps;
+  const { text, json, isGood } = await runVerb.list({ ...settings, verb: "list", network: "pods" }, deps);
+  expect({ isGood, text: text.replaceAll(/ {2,}/g, " | ").split("\n").slice(2) }).toEqual({
+    isGood: true,
+    text: [
+      "",
+      "UNREADABLE CACHE FILE | REASON",
+      "pods-3f2a-eth0.unreadable | it is not a JSON object",
+      "berth cni gc NETWORK removes their attachments",
+      "",
+    ],
+  });
+  const unreadable = [{ file: "pods-3f2a-eth0.unreadable", reason: "it is not a JSON object" }];
+  expect(json).toMatchObject({ attachments: [], unreadable });
+  const all = await runVerb.list({ ...settings, verb: "list" }, deps);
+  expect(all.text).toContain("other-3f2a-eth0.unreadable");
+});
+
 /** gc of a cache with these network namespaces. */
 async function collect(netnses: readonly string[], isOfAll = false) {
   const cached = netnses.map((netns) => ({

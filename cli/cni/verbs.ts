@@ -1,5 +1,5 @@
 import type { KeptNetwork } from "../../cni/builtin/remove-network.ts";
-import type { CacheEntry } from "../../cni/cache-entry.ts";
+import { type CacheEntry, keyOfFileName } from "../../cni/cache-entry.ts";
 import type { Attachment } from "../../cni/chain.ts";
 import { binariesOf, type NetworkConf } from "../../cni/conf.ts";
 import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
@@ -23,6 +23,7 @@ import {
   podOf,
   resultTable,
   timesLine,
+  unreadableTable,
 } from "./tables.ts";
 
 export interface CniVerbDeps extends InstallationDeps {
@@ -55,8 +56,11 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
   async list({ confDir, network }, { files, cache, columns }) {
     const all = await readConfDir(files, confDir);
     const found = all.filter((entry) => network === undefined || ("conf" in entry && entry.conf.name === network));
-    const { entries } = await cache.list();
+    const { entries, unreadable } = await cache.list();
     const own = entries.filter((entry) => network === undefined || entry.network === network);
+    const torn = unreadable.filter(
+      (file) => network === undefined || keyOfFileName(file.fileName, network) !== undefined,
+    );
     const text = all.length === 0 ? `${confDir} has no network configuration\n` : networkTable(found, own, columns);
     const networks = found.map((entry) => ({
       file: entry.file,
@@ -67,9 +71,15 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
       return { ...attachmentFields(entry), ...(pod !== undefined && { pod }) };
     });
     const isGood = found.length > 0 && found.every((entry) => "conf" in entry);
+    const tables = [
+      ...(own.length === 0 ? [] : [cachedAttachmentTable(own, columns)]),
+      ...(torn.length === 0
+        ? []
+        : [`${unreadableTable(torn, columns)}berth cni gc NETWORK removes their attachments\n`]),
+    ];
     return {
-      text: own.length === 0 ? text : `${text}\n${cachedAttachmentTable(own, columns)}`,
-      json: { networks, attachments },
+      text: [text, ...tables].join("\n"),
+      json: { networks, attachments, unreadable: torn.map(({ asideName, reason }) => ({ file: asideName, reason })) },
       isGood,
     };
   },

@@ -1,5 +1,3 @@
-import type { Instant } from "../host/clock.ts";
-
 /** What the machine shows of an attachment in the cache. */
 export interface AttachmentFacts {
   /** Its sandbox in the runtime's list; undefined for an attachment that no sandbox of the list has. */
@@ -8,8 +6,8 @@ export interface AttachmentFacts {
   readonly netns: "mounted" | "gone" | "unknown";
   /** Whether a container runtime has added it for a pod; undefined if its cache file is torn. */
   readonly isOfPod: boolean | undefined;
-  /** When its ADD has ended; undefined if its cache file is torn. */
-  readonly addedAt: Instant | undefined;
+  /** How long ago its ADD had ended when the runtime was asked for its list, in milliseconds; undefined if its cache file is torn. */
+  readonly ageMs: number | undefined;
 }
 
 /** `young`: no sandbox has it, but its ADD has ended so short a time ago that the runtime may still be creating its sandbox. */
@@ -19,15 +17,14 @@ export type AttachmentState = "in use" | "stale" | "young";
 export const YOUNG_FOR_MS = 240_000;
 
 /**
- * Whether an attachment still belongs to a sandbox; `listedAt` is when the runtime was asked for its list.
+ * Whether an attachment still belongs to a sandbox.
  *
  * A runtime lists a sandbox only after ADD: that an attachment has none says nothing while it is young. What people add by hand
  * never has one. A sandbox that is ready has a network namespace, even if this process cannot see it.
  */
-export function stateOfAttachment(facts: AttachmentFacts, listedAt: Instant): AttachmentState {
-  const { sandbox, netns, isOfPod, addedAt } = facts;
+export function stateOfAttachment({ sandbox, netns, isOfPod, ageMs }: AttachmentFacts): AttachmentState {
   if (sandbox === "ready") return "in use";
   if (netns === "gone") return "stale";
   if (sandbox === "not ready" || isOfPod === false) return "in use";
-  return addedAt !== undefined && addedAt + YOUNG_FOR_MS > listedAt ? "young" : "stale";
+  return ageMs !== undefined && ageMs < YOUNG_FOR_MS ? "young" : "stale";
 }

@@ -1,5 +1,6 @@
 import { dirname } from "node:path/posix";
 import { readConfDir } from "../../cni/conf-dir.ts";
+import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import { builtinFolderOf } from "../../cni/delegate/builtin-list.ts";
 import type { ListedSandboxes } from "../../cni/delegate/collect-garbage.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
@@ -152,18 +153,27 @@ async function openNetwork(
   const record = createPluginCallRecorder(metrics);
   const recordDelegateCall = createDelegateCallRecorder(metrics);
   const deleted = createDeletedAttachments();
+  const ages = createAttachmentAges(clock);
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
       const cni = executor.createCni((pluginCall) => {
         record(pluginCall);
         onCall(pluginCall);
       });
-      const execution = { ...executor, cni, files, confDir, definitions, deleted };
+      const execution = { ...executor, cni, files, confDir, definitions, deleted, ages };
       const execute = () => executeCall(execution, call, signal, undoSignal);
       return measured(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));
     };
   };
-  const deps = { ...executor, cni: executor.createCni(record), files, confDir, socket, isNamespace: isNamespaceMount };
+  const deps = {
+    ...executor,
+    cni: executor.createCni(record),
+    files,
+    confDir,
+    socket,
+    ages,
+    isNamespace: isNamespaceMount,
+  };
   const problemOf = createNetworkReadiness(deps);
   return {
     setPodCIDRs: (podCIDRs) => list?.setPodCIDRs(podCIDRs),
@@ -229,11 +239,11 @@ async function startServer(options: NetworkServerOptions): Promise<NetworkServer
 }
 
 async function listSandboxes(runtime: ServeDeps["runtime"], clock: Clock): Promise<ListedSandboxes> {
-  const listedAt = clock.now();
+  const listedAtMs = clock.monotonicMs();
   const sandboxes = await runtime.listPodSandbox({});
   return {
     isReady: new Map(sandboxes.map(({ id, state }) => [id, state === PodSandboxState.SANDBOX_READY])),
-    listedAt,
+    listedAtMs,
   };
 }
 

@@ -1,14 +1,16 @@
 import { expect, test } from "bun:test";
 import { secondaryNetworksKey } from "../../proto/kubernetes/well-known-names.ts";
+import { FakeClock } from "../../test/fakes/clock.ts";
 import { YOUNG_FOR_MS } from "../attachment-state.ts";
 import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError } from "../error.ts";
 import type { Cni } from "../network.ts";
+import { createAttachmentAges } from "./attachment-ages.ts";
 import { type CollectGarbageDeps, collectGarbage } from "./collect-garbage.ts";
 import { formatDelegateList } from "./delegate-conf.ts";
 
-const listedAt = Date.parse("2026-01-01T00:00:00Z");
+const listedAt = FakeClock.start;
 const socket = "/berth/cni.sock";
 const { signal } = new AbortController();
 
@@ -58,7 +60,7 @@ async function collect({ entries, ready = [], young = [], failing, ...given }: G
     },
   } satisfies Pick<Cni, "gc" | "del">;
   const deps: CollectGarbageDeps = {
-    ...{ cni, confDir: "/c", socket, isNamespace: async () => true },
+    ...{ cni, confDir: "/c", socket, isNamespace: async () => true, ages: createAttachmentAges(new FakeClock()) },
     files: {
       list: async (path) => (path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" }] : undefined),
       read: async () => list ?? "",
@@ -70,8 +72,8 @@ async function collect({ entries, ready = [], young = [], failing, ...given }: G
     },
   };
   const isReady = new Map(ready.map((id) => [id, true]));
-  const outcome = await collectGarbage(deps, { isReady, listedAt }, signal).then(
-    ({ deleted, againAt }) => ({ deleted: deleted.map(cacheFileName), againAt }),
+  const outcome = await collectGarbage(deps, { isReady, listedAtMs: 0 }, signal).then(
+    ({ deleted, againAfterMs }) => ({ deleted: deleted.map(cacheFileName), againAfterMs }),
     (error: unknown) => error,
   );
   return { outcome, calls, left: [...kept.keys()] };
@@ -80,7 +82,7 @@ async function collect({ entries, ready = [], young = [], failing, ...given }: G
 test("what has no sandbox any more is deleted, beside what the runtime has cached of it; the rest is untouched", async () => {
   const entries = ["web", "gone"].flatMap((id) => [entryOf(id, "pods"), besideOf(id)]);
   expect(await collect({ entries: [...entries, entryOf("other", "another")], ready: ["web"] })).toEqual({
-    outcome: { deleted: ["pods-gone-eth0"], againAt: undefined },
+    outcome: { deleted: ["pods-gone-eth0"], againAfterMs: undefined },
     calls: ["GC pods with web"],
     left: ["pods-web-eth0", "berth-delegate-web-eth0", "another-other-eth0"],
   });
@@ -89,7 +91,7 @@ test("what has no sandbox any more is deleted, beside what the runtime has cache
 test("what is too young counts as in use, until it can be decided", async () => {
   const entries = [entryOf("web", "pods"), besideOf("web")];
   expect(await collect({ entries, young: ["web"] })).toEqual({
-    outcome: { deleted: [], againAt: listedAt - 1_000 + YOUNG_FOR_MS },
+    outcome: { deleted: [], againAfterMs: YOUNG_FOR_MS - 1_000 },
     calls: ["GC pods with web"],
     left: ["pods-web-eth0", "berth-delegate-web-eth0"],
   });
@@ -103,7 +105,7 @@ test("an attachment of an earlier chain is deleted if this agent's delegate has 
   ];
   for (const list of [listOf("pods"), undefined, "{"])
     expect(await collect({ entries, ready: ["web"], list })).toEqual({
-      outcome: { deleted: ["former-gone-eth0"], againAt: undefined },
+      outcome: { deleted: ["former-gone-eth0"], againAfterMs: undefined },
       calls: [...(list === listOf("pods") ? ["GC pods with none"] : []), "DEL former gone"],
       left: [
         ...["former-web-eth0", "berth-delegate-web-eth0"],
@@ -119,7 +121,7 @@ test("the secondary networks of a pod whose sandbox is gone are deleted before t
     return [named, besideOf(id), { ...entryOf(id, "storage"), ifName: "net1" }];
   };
   expect(await collect({ entries: [...podOf("gone"), ...podOf("web")], ready: ["web"] })).toEqual({
-    outcome: { deleted: ["storage-gone-net1", "pods-gone-eth0"], againAt: undefined },
+    outcome: { deleted: ["storage-gone-net1", "pods-gone-eth0"], againAfterMs: undefined },
     calls: ["DEL storage gone", "GC pods with web"],
     left: ["pods-web-eth0", "berth-delegate-web-eth0", "storage-web-net1"],
   });

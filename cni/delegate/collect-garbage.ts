@@ -1,4 +1,3 @@
-import type { Instant } from "../../host/clock.ts";
 import { type AttachmentFacts, type AttachmentState, stateOfAttachment, YOUNG_FOR_MS } from "../attachment-state.ts";
 import type { AttachmentKey, CacheEntry } from "../cache-entry.ts";
 import type { NetworkConf } from "../conf.ts";
@@ -8,12 +7,14 @@ import type { CachedAttachment, ChooseValid, Cni } from "../network.ts";
 import type { ResultCache } from "../result-cache.ts";
 import { deleteSecondaryNetworks } from "../secondary/pod-networks.ts";
 import { secondaryNetworksOf } from "../secondary/secondary-network.ts";
+import type { AttachmentAges } from "./attachment-ages.ts";
 import { isOfDelegate } from "./delegate-entry.ts";
 import { chainIfUsable, type ExecuteCallDeps } from "./execute-call.ts";
 
 export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "confDir"> {
   readonly cni: Pick<Cni, "gc" | "del">;
   readonly cache: Pick<ResultCache, "list" | "remove" | "addedAt">;
+  readonly ages: Pick<AttachmentAges, "ageAt">;
   /** The socket of the agent in the delegate's list. */
   readonly socket: string;
   /** Whether a network namespace is mounted at a path. */
@@ -24,14 +25,14 @@ export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "con
 export interface ListedSandboxes {
   /** Whether each is ready, by its id. */
   readonly isReady: ReadonlyMap<string, boolean>;
-  /** When the runtime was asked for them. */
-  readonly listedAt: Instant;
+  /** When the runtime was asked for them, by the monotonic clock. */
+  readonly listedAtMs: number;
 }
 
 export interface CollectedGarbage {
   readonly deleted: readonly AttachmentKey[];
-  /** When those that were too young can be decided; undefined if there were none. */
-  readonly againAt: Instant | undefined;
+  /** After how many milliseconds those that were too young can be decided; undefined if there were none. */
+  readonly againAfterMs: number | undefined;
 }
 
 /** An argument that only container runtimes give to plugins, for pods. */
@@ -55,8 +56,9 @@ export async function collectGarbage(
   if (chain !== undefined) await collectCurrentChain(collection, chain);
   await collectEarlierChains(collection, chain);
   throwFailures(collection.failures);
-  const youngestAt = collection.youngestAt();
-  return { deleted: collection.deleted, againAt: youngestAt === undefined ? undefined : youngestAt + YOUNG_FOR_MS };
+  const youngestMs = collection.youngestMs();
+  const againAfterMs = youngestMs === undefined ? undefined : YOUNG_FOR_MS - youngestMs;
+  return { deleted: collection.deleted, againAfterMs };
 }
 
 type Collection = ReturnType<typeof createCollection>;
@@ -65,14 +67,14 @@ type Collection = ReturnType<typeof createCollection>;
 function createCollection(deps: CollectGarbageDeps, sandboxes: ListedSandboxes, signal: AbortSignal) {
   const deleted: AttachmentKey[] = [];
   const failures: CniError[] = [];
-  let youngestAt: Instant | undefined;
+  let youngestMs: number | undefined;
   return {
     ...{ deps, signal, deleted, failures },
-    youngestAt: () => youngestAt,
+    youngestMs: () => youngestMs,
     async stateOf(attachment: CachedAttachment): Promise<AttachmentState> {
       const facts = await factsOf(deps, attachment, sandboxes);
-      const state = stateOfAttachment(facts, sandboxes.listedAt);
-      if (state === "young") youngestAt = Math.max(youngestAt ?? 0, facts.addedAt ?? 0);
+      const state = stateOfAttachment(facts);
+      if (state === "young") youngestMs = Math.min(youngestMs ?? YOUNG_FOR_MS, facts.ageMs ?? 0);
       return state;
     },
     /** Collects a failure of a plugin, so that the collection goes on. */
@@ -139,9 +141,9 @@ async function collectEarlierChains(
 }
 
 async function factsOf(
-  { cache, isNamespace }: CollectGarbageDeps,
+  { cache, isNamespace, ages }: CollectGarbageDeps,
   attachment: CachedAttachment,
-  { isReady }: ListedSandboxes,
+  { isReady, listedAtMs }: ListedSandboxes,
 ): Promise<AttachmentFacts> {
   const { containerId, netns, args } = attachment;
   const ready = isReady.get(containerId);
@@ -150,7 +152,7 @@ async function factsOf(
     sandbox: ready === undefined ? undefined : ready ? "ready" : "not ready",
     netns: netns === "" ? "unknown" : (await isNamespace(netns)) ? "mounted" : "gone",
     isOfPod: addedAt === undefined ? undefined : args.has(POD_ARGUMENT),
-    addedAt,
+    ageMs: addedAt === undefined ? undefined : ages.ageAt(listedAtMs, containerId, addedAt),
   };
 }
 

@@ -18,6 +18,7 @@ import {
   type NetworkDefinitions,
   selectsNetworks,
 } from "../secondary/pod-networks.ts";
+import type { AttachmentAges } from "./attachment-ages.ts";
 import type { DelegateCall } from "./delegate-call.ts";
 import { DELEGATE_VERSION } from "./delegate-conf.ts";
 import type { DeletedAttachments } from "./deleted-attachments.ts";
@@ -35,6 +36,8 @@ export interface ExecuteCallDeps {
   readonly definitions: NetworkDefinitions;
   /** The attachments that earlier calls have deleted; undefined in a process that executes one call. */
   readonly deleted?: DeletedAttachments;
+  /** Gets each ADD that has succeeded; undefined in a process that executes one call. */
+  readonly ages?: Pick<AttachmentAges, "onAdded">;
 }
 
 /** A call's result as JSON of the delegate's version; undefined for a verb that has none. */
@@ -63,13 +66,15 @@ async function executeVerb(
   { verb, attachment }: DelegateCall,
   signals: AddSignals,
 ): Promise<CallOutput> {
-  const { cni, files, confDir, deleted } = deps;
+  const { cni, files, confDir, deleted, ages } = deps;
   const { signal } = signals;
   switch (verb) {
     case "ADD": {
       deleted?.remove(attachment);
       const conf = await loadChain(files, confDir);
-      return formatResult(await addPodNetworks(deps, conf, attachment, signals), DELEGATE_VERSION);
+      const result = await addPodNetworks(deps, conf, attachment, signals);
+      ages?.onAdded(attachment.containerId);
+      return formatResult(result, DELEGATE_VERSION);
     }
     case "CHECK": {
       const entry = await searchEntry(deps, attachment);

@@ -6,9 +6,9 @@ import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { createNetworkAudit, type NetworkAuditOptions } from "./network-audit.ts";
 
-const nothing = { deleted: [], againAt: undefined };
+const nothing = { deleted: [], againAfterMs: undefined };
 const busy = new CniError(100, "busy", { plugin: "bridge", stderr: "ip: device or resource busy\n" });
-const sandboxes = { isReady: new Map([["web", true]]), listedAt: FakeClock.start };
+const sandboxes = { isReady: new Map([["web", true]]), listedAtMs: 0 };
 
 /** An audit that counts its runs. */
 function createFixture(changed: Partial<NetworkAuditOptions> = {}) {
@@ -46,7 +46,7 @@ test("it runs once for each list of the runtime, says nothing when nothing is le
 
 test("what it has deleted is in the log", async () => {
   const deleted = [{ network: "pods", containerId: "3f2a", ifName: "eth0" }];
-  const { audit, clock, log } = createFixture({ collectGarbage: async () => ({ deleted, againAt: undefined }) });
+  const { audit, clock, log } = createFixture({ collectGarbage: async () => ({ deleted, againAfterMs: undefined }) });
   audit.wake();
   await clock.advance(0);
   expect(log.lines).toMatchObject([{ level: "info", fields: { attachments: ["pods 3f2a eth0"] } }]);
@@ -54,7 +54,7 @@ test("what it has deleted is in the log", async () => {
 
 test("an attachment that was too young is decided once it is old enough", async () => {
   const { audit, clock, runs } = createFixture({
-    collectGarbage: async () => (runs() === 1 ? { deleted: [], againAt: FakeClock.start + 9_000 } : nothing),
+    collectGarbage: async () => (runs() === 1 ? { deleted: [], againAfterMs: 9_000 } : nothing),
   });
   audit.wake();
   await clock.advance(8_999);

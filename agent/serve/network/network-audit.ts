@@ -58,7 +58,8 @@ export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
     if (outcome.failed === undefined) {
       backoff.reset();
       logged.clear();
-      if (outcome.againAt !== undefined) cancel = clock.wakeAt(outcome.againAt, worker.wake);
+      const { againAfterMs } = outcome;
+      if (againAfterMs !== undefined) cancel = clock.wakeAt(clock.now() + againAfterMs, worker.wake);
       return;
     }
     const retryAt = clock.now() + backoff.next();
@@ -82,20 +83,20 @@ export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
 /** `runtime`: it could not be listed, so that no plugin was called. */
 type Outcome =
   | { readonly failed: "runtime" | "plugins" }
-  | ({ readonly failed: undefined } & Pick<CollectedGarbage, "againAt">);
+  | ({ readonly failed: undefined } & Pick<CollectedGarbage, "againAfterMs">);
 
 async function audit(options: NetworkAuditOptions, logged: LogOnce, signal: AbortSignal): Promise<Outcome> {
   const { listSandboxes, collectGarbage, log } = options;
   let sandboxes: ListedSandboxes | undefined;
   try {
     sandboxes = await listSandboxes();
-    const { deleted, againAt } = await collectGarbage(sandboxes, signal);
+    const { deleted, againAfterMs } = await collectGarbage(sandboxes, signal);
     if (deleted.length > 0)
       log.info(
         { attachments: deleted.map(nameOf) },
         "attachments to the network were deleted, since their sandboxes are gone",
       );
-    return { failed: undefined, againAt };
+    return { failed: undefined, againAfterMs };
   } catch (error) {
     // An audit that was cancelled has not failed; one whose time is over has.
     if (!signal.aborted || signal.reason instanceof CniError) {

@@ -5,6 +5,7 @@ import type { Netlink } from "../host/netlink/netlink.ts";
 import { type AttachmentLocks, createAttachmentLocks } from "./attachment-locks.ts";
 import { BUILTIN_TYPE } from "./builtin/network-conf.ts";
 import { createBuiltinNetwork } from "./builtin/plugin.ts";
+import { type RecordedAttachment, recordedAttachments } from "./builtin/recorded-attachments.ts";
 import { type IdleRemoval, removeIdleNetworks } from "./builtin/remove-network.ts";
 import { type Cni, createCni } from "./network.ts";
 import { createPluginBinaries, type PluginBinaries } from "./plugin-binaries.ts";
@@ -38,6 +39,8 @@ export interface Executor {
   readonly binaries: PluginBinaries;
   /** The plugins of this process by their `type`. */
   readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
+  /** The attachments of built-in networks whose ADD an executor with this cache has started. Throws `CniError`. */
+  recordedAttachments(): readonly RecordedAttachment[];
   /** Removes the built-in networks that have no pods. Rejects with `CniError`, and with the signal's reason when that aborts. */
   removeIdleNetworks(signal: AbortSignal): Promise<IdleRemoval>;
   /** Executes networks, and calls `onCall` after each call of a plugin. */
@@ -61,7 +64,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
   );
   const binaries = createPluginBinaries({ exec, files, binDirs, env, timeoutMs: PLUGIN_TIMEOUT_MS });
   const cache = createResultCache({ files: cacheFiles, clock, onUnreadable });
-  const builtin = createBuiltinNetwork({ netlink, folder: BUILTIN_FOLDER });
+  const builtin = createBuiltinNetwork({ netlink, folder: BUILTIN_FOLDER, cacheDir: cacheFiles.root });
   const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map([[BUILTIN_TYPE, builtin]]);
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description });
   return {
@@ -70,6 +73,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
     setDefaultRoute: createSetDefaultRoute(netlink),
     binaries,
     inProcess,
+    recordedAttachments: () => recordedAttachments(BUILTIN_FOLDER, cacheFiles.root),
     removeIdleNetworks: (signal) => removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER, locks }, signal),
     createCni: (onCall) =>
       createCni({

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hostLinkName, ifbName, macOf } from "./attachment-names.ts";
@@ -30,6 +30,19 @@ test("a record is found again, by another store of the same folder", () => {
   store.remove(first);
   expect(store.find(first)).toBeUndefined();
   expect(store.list()).toEqual([second]);
+});
+
+test("the origin of an attachment is the cache of its executor, and when its record was written", () => {
+  const store = createAttachmentStore(folder, "/var/lib/cni");
+  store.write(first);
+  createAttachmentStore(folder).write(second);
+  utimesSync(join(folder, "attachments/c1:eth0.json"), 1_000, 1_000);
+  writeFileSync(join(folder, "attachments/c3:eth0.json"), "{");
+  expect(store.origins()).toEqual([
+    { containerId: "c1", ifName: "eth0", cacheDir: "/var/lib/cni", writtenAt: 1_000_000 },
+    { containerId: "c2", ifName: "eth0", cacheDir: undefined, writtenAt: expect.any(Number) },
+  ]);
+  expect(createAttachmentStore(join(folder, "absent")).origins()).toEqual([]);
 });
 
 test("an empty folder has no records and no reservations", () => {

@@ -5,10 +5,12 @@ import {
   readlinkSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path/posix";
+import type { Instant } from "../../host/clock.ts";
 import { isObject } from "../../proto/is-object.ts";
 import { type AttachmentId, keyOf } from "./attachment-names.ts";
 import type { HostPort } from "./network-conf.ts";
@@ -21,6 +23,14 @@ export interface Attachment extends AttachmentId {
   readonly hostPorts: readonly HostPort[];
 }
 
+/** Whose an attachment is, and since when. */
+export interface AttachmentOrigin extends AttachmentId {
+  /** The cache of the executors that have made it; undefined in a record of an earlier release. */
+  readonly cacheDir: string | undefined;
+  /** When the record was written, which is the first that ADD does. */
+  readonly writtenAt: Instant;
+}
+
 /**
  * The record of one network: its attachments, and the addresses that they have. Synchronous, and without fsync: nothing of
  * a pod's network outlives a boot. Safe against another process that allocates at the same time, as the delegate does
@@ -29,6 +39,8 @@ export interface Attachment extends AttachmentId {
 export interface AttachmentStore {
   /** Sorted by their ids. Unreadable records are left out. */
   list(): readonly Attachment[];
+  /** The origin of each attachment of `list`. */
+  origins(): readonly AttachmentOrigin[];
   /** Undefined if there is none, or none that can be read. */
   find(id: AttachmentId): Attachment | undefined;
   /** Replaces the record as a whole. */
@@ -45,8 +57,11 @@ export interface AttachmentStore {
   release(address: string, id: AttachmentId): void;
 }
 
-/** Keeps the record in `folder`, in a file for each attachment, and a symlink to its key for each address. */
-export function createAttachmentStore(folder: string): AttachmentStore {
+/**
+ * Keeps the record in `folder`, in a file for each attachment, and a symlink to its key for each address. `cacheDir` is the cache of
+ * this executor; one that only removes needs none.
+ */
+export function createAttachmentStore(folder: string, cacheDir?: string): AttachmentStore {
   const attachments = join(folder, "attachments");
   const addresses = join(folder, "addresses");
   const fileOf = (id: AttachmentId) => join(attachments, `${keyOf(id)}.json`);
@@ -54,18 +69,20 @@ export function createAttachmentStore(folder: string): AttachmentStore {
     for (const each of [attachments, addresses]) mkdirSync(each, { recursive: true, mode: 0o700 });
   };
   const names = (path: string) => ifPresent(() => readdirSync(path)) ?? [];
+  const paths = () =>
+    names(attachments)
+      .filter((name) => name.endsWith(".json"))
+      .toSorted()
+      .map((name) => join(attachments, name));
   const ownerOf = (address: string) => ifPresent(() => readlinkSync(join(addresses, address)));
   return {
-    list: () =>
-      names(attachments)
-        .filter((name) => name.endsWith(".json"))
-        .toSorted()
-        .map((name) => readAttachment(join(attachments, name)))
-        .filter((attachment) => attachment !== undefined),
+    list: () => paths().flatMap((path) => readAttachment(path) ?? []),
+    origins: () => paths().flatMap((path) => ifPresent(() => readOrigin(path)) ?? []),
     find: (id) => readAttachment(fileOf(id)),
     write(attachment) {
       const temporary = `${fileOf(attachment)}.tmp`;
-      writeOrMakeFolders(() => writeFileSync(temporary, JSON.stringify(attachment), { mode: 0o600 }), makeFolders);
+      const text = JSON.stringify({ ...attachment, ...(cacheDir !== undefined && { cacheDir }) });
+      writeOrMakeFolders(() => writeFileSync(temporary, text, { mode: 0o600 }), makeFolders);
       renameSync(temporary, fileOf(attachment));
     },
     remove: (id) => rmSync(fileOf(id), { force: true }),
@@ -110,11 +127,20 @@ function ifPresent<T>(read: () => T): T | undefined {
 }
 
 /** Records are replaced as a whole, so one that cannot be read comes from another program; its attachment is removed by its names. */
-function readAttachment(path: string): Attachment | undefined {
+function readAttachment(path: string): (Attachment & { readonly cacheDir?: unknown }) | undefined {
   const text = ifPresent(() => readFileSync(path, "utf8"));
   if (text === undefined) return undefined;
   const value: unknown = parseJson(text);
   return isAttachment(value) ? value : undefined;
+}
+
+/** Throws if the record has been removed since it was listed. */
+function readOrigin(path: string): AttachmentOrigin | undefined {
+  const { mtimeMs: writtenAt } = statSync(path);
+  const attachment = readAttachment(path);
+  if (attachment === undefined) return undefined;
+  const { containerId, ifName, cacheDir } = attachment;
+  return { containerId, ifName, cacheDir: typeof cacheDir === "string" ? cacheDir : undefined, writtenAt };
 }
 
 function parseJson(text: string): unknown {

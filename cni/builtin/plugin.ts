@@ -33,6 +33,8 @@ export interface BuiltinNetworkOptions {
   readonly netlink: Netlink;
   /** The record of addresses and attachments; in a file system that a boot empties, such as /run. */
   readonly folder: string;
+  /** The folder of the executor's cached results, by which its attachments are known in the record. */
+  readonly cacheDir?: string;
   /** The path of the node's network namespace; undefined for that of this process. */
   readonly nodeNamespace?: string | undefined;
   /** The record of a network, by its folder; tests make calls of it fail. */
@@ -51,7 +53,8 @@ interface Known {
  * calls share.
  */
 export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessPlugin & { close(): void } {
-  const { netlink, folder, nodeNamespace, openStore = createAttachmentStore } = options;
+  const { netlink, folder, cacheDir, nodeNamespace } = options;
+  const { openStore = (path: string) => createAttachmentStore(path, cacheDir) } = options;
   const networks = new Map<string, Known>();
   let opened: NodeNetwork | undefined;
   const node = () => {

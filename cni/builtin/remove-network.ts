@@ -1,4 +1,4 @@
-import { readdirSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path/posix";
 import { deleteLink, listLinks } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
@@ -9,6 +9,7 @@ import { type AttachmentId, aliasPrefix, bridgeAlias, keyOf, parseKey } from "./
 import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
 import { detach } from "./detach.ts";
 import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
+import { recordedNetworks } from "./recorded-attachments.ts";
 import { isMasqueradeChain, masqueradeChain, TABLE } from "./ruleset.ts";
 
 export interface BuiltinRemovalOptions {
@@ -17,16 +18,6 @@ export interface BuiltinRemovalOptions {
   readonly folder: string;
   /** The path of the node's network namespace; undefined for that of this process. */
   readonly nodeNamespace?: string | undefined;
-}
-
-/** The names of the networks of which this machine has a record. */
-function recordedNetworks({ folder }: Pick<BuiltinRemovalOptions, "folder">): readonly string[] {
-  try {
-    return readdirSync(folder).toSorted();
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
-    throw error;
-  }
 }
 
 export interface IdleRemovalOptions extends BuiltinRemovalOptions {
@@ -55,7 +46,7 @@ export async function removeIdleNetworks(options: IdleRemovalOptions, signal: Ab
   const removed: string[] = [];
   const kept: KeptNetwork[] = [];
   try {
-    for (const name of recordedNetworks(options)) {
+    for (const name of recordedNetworks(options.folder)) {
       const removeIfIdle = async () => {
         const attachments = attachmentsOf(createAttachmentStore(join(options.folder, name)));
         if (attachments.length > 0) return void kept.push({ name, attachments });
@@ -83,7 +74,7 @@ function attachmentsOf(store: AttachmentStore): readonly AttachmentId[] {
  * @internal
  */
 export function hasNetwork(options: BuiltinRemovalOptions, network: string): boolean {
-  if (recordedNetworks(options).includes(network)) return true;
+  if (recordedNetworks(options.folder).includes(network)) return true;
   const node = openNodeNetwork(options.netlink, options.nodeNamespace);
   try {
     return hasChain(node.netfilter, TABLE, masqueradeChain(network));

@@ -34,10 +34,12 @@ interface Given {
   /** The chain's list; undefined for an empty folder. */
   readonly list?: string | undefined;
   readonly failing?: "GC" | "DEL";
+  /** The recorded attachments of built-in networks: network and container of each. */
+  readonly recorded?: readonly (readonly [network: string, containerId: string])[];
 }
 
 /** Collects the garbage of a cache. Returns the outcome, which plugins were called for, and the entries that are left. */
-async function collect({ entries, ready = [], young = [], failing, ...given }: Given) {
+async function collect({ entries, ready = [], young = [], failing, recorded = [], ...given }: Given) {
   const list = "list" in given ? given.list : listOf("pods");
   const kept = new Map(entries.map((entry) => [cacheFileName(entry), entry]));
   const calls: string[] = [];
@@ -65,6 +67,11 @@ async function collect({ entries, ready = [], young = [], failing, ...given }: G
       list: async (path) => (path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" }] : undefined),
       read: async () => list ?? "",
     },
+    recordedAttachments: () =>
+      recorded.map(([network, containerId]) => ({
+        ...{ network, containerId, ifName: "eth0" },
+        writtenAt: listedAt - (young.includes(containerId) ? 1_000 : YOUNG_FOR_MS),
+      })),
     cache: {
       list: async () => ({ entries: [...kept.values()], unreadable: [] }),
       remove: async (key) => void kept.delete(cacheFileName(key)),
@@ -138,5 +145,24 @@ test("a failure of a plugin is the outcome, after the others; what is not delete
   expect(await collect({ entries, failing: "DEL" })).toMatchObject({
     outcome: failure,
     left: ["former-old-eth0", "berth-delegate-old-eth0"],
+  });
+});
+
+test("what an ADD of a built-in network that was killed has left is deleted, whatever the list is now", async () => {
+  const recorded = [["renamed", "gone"], ["renamed", "web"], ["pods", "killed"], ["pods", "known"], ["hand", "made"]] as const; // biome-ignore format: one row
+  const entries = [entryOf("known", "pods"), { ...entryOf("made", "hand"), args: new Map() }];
+  for (const list of [listOf("pods"), undefined])
+    expect(await collect({ entries, ready: ["web", "known"], recorded, list })).toEqual({
+      outcome: { deleted: ["renamed-gone-eth0", "pods-killed-eth0"], againAfterMs: undefined },
+      calls: [...(list === undefined ? [] : ["GC pods with known"]), "DEL renamed gone", "DEL pods killed"],
+      left: ["pods-known-eth0", "hand-made-eth0"],
+    });
+  expect(await collect({ entries: [], recorded: [["renamed", "gone"]], young: ["gone"] })).toMatchObject({
+    outcome: { deleted: [], againAfterMs: YOUNG_FOR_MS - 1_000 },
+    calls: ["GC pods with none"],
+  });
+  expect(await collect({ entries: [], recorded: recorded.slice(0, 3), failing: "DEL" })).toMatchObject({
+    outcome: { name: "CniError", message: expect.stringContaining("busy") },
+    calls: ["GC pods with none", "DEL renamed gone", "DEL renamed web", "DEL pods killed"],
   });
 });

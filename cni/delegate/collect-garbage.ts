@@ -1,12 +1,15 @@
 import { type AttachmentFacts, type AttachmentState, stateOfAttachment, YOUNG_FOR_MS } from "../attachment-state.ts";
-import type { AttachmentKey, CacheEntry } from "../cache-entry.ts";
-import type { NetworkConf } from "../conf.ts";
+import { BUILTIN_TYPE } from "../builtin/network-conf.ts";
+import type { RecordedAttachment } from "../builtin/recorded-attachments.ts";
+import { type AttachmentKey, type CacheEntry, cacheFileName } from "../cache-entry.ts";
+import { type NetworkConf, parseNetworkConf } from "../conf.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, throwFailures } from "../error.ts";
 import type { CachedAttachment, ChooseValid, Cni } from "../network.ts";
 import type { ResultCache } from "../result-cache.ts";
 import { deleteSecondaryNetworks } from "../secondary/pod-networks.ts";
 import { secondaryNetworksOf } from "../secondary/secondary-network.ts";
+import { CURRENT_VERSION } from "../version.ts";
 import type { AttachmentAges } from "./attachment-ages.ts";
 import { isOfDelegate } from "./delegate-entry.ts";
 import { chainIfUsable, type ExecuteCallDeps } from "./execute-call.ts";
@@ -15,6 +18,8 @@ export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "con
   readonly cni: Pick<Cni, "gc" | "del">;
   readonly cache: Pick<ResultCache, "list" | "remove" | "addedAt">;
   readonly ages: Pick<AttachmentAges, "ageAt">;
+  /** The attachments of built-in networks whose ADD an executor with this cache has started. */
+  readonly recordedAttachments: () => readonly RecordedAttachment[];
   /** The socket of the agent in the delegate's list. */
   readonly socket: string;
   /** Whether a network namespace is mounted at a path. */
@@ -40,8 +45,9 @@ const POD_ARGUMENT = "K8S_POD_INFRA_CONTAINER_ID";
 
 /**
  * Deletes the attachments that have outlived their sandboxes, as after a crash, and calls GC of the chain's plugins with those that
- * exist. An attachment of an earlier chain is known by what the runtime has cached of the delegate beside it. Goes on after a failure
- * of a plugin, and rejects at the end; rejects as `Cni` does.
+ * exist. An attachment of an earlier chain is known by what the runtime has cached of the delegate beside it, and what an ADD of the
+ * built-in network has left that was killed, by the network's record. Goes on after a failure of a plugin, and rejects at the end;
+ * rejects as `Cni` does.
  */
 export async function collectGarbage(
   deps: CollectGarbageDeps,
@@ -55,6 +61,7 @@ export async function collectGarbage(
   await collectSecondaryNetworks(collection, chain);
   if (chain !== undefined) await collectCurrentChain(collection, chain);
   await collectEarlierChains(collection, chain);
+  await collectRecords(collection);
   throwFailures(collection.failures);
   const youngestMs = collection.youngestMs();
   const againAfterMs = youngestMs === undefined ? undefined : YOUNG_FOR_MS - youngestMs;
@@ -68,15 +75,19 @@ function createCollection(deps: CollectGarbageDeps, sandboxes: ListedSandboxes, 
   const deleted: AttachmentKey[] = [];
   const failures: CniError[] = [];
   let youngestMs: number | undefined;
+  const noteYoung = (ageMs: number) => {
+    youngestMs = Math.min(youngestMs ?? YOUNG_FOR_MS, ageMs);
+  };
   return {
-    ...{ deps, signal, deleted, failures },
+    ...{ deps, sandboxes, signal, deleted, failures },
     youngestMs: () => youngestMs,
     async stateOf(attachment: CachedAttachment): Promise<AttachmentState> {
       const facts = await factsOf(deps, attachment, sandboxes);
       const state = stateOfAttachment(facts);
-      if (state === "young") youngestMs = Math.min(youngestMs ?? YOUNG_FOR_MS, facts.ageMs ?? 0);
+      if (state === "young") noteYoung(facts.ageMs ?? 0);
       return state;
     },
+    noteYoung,
     /** Collects a failure of a plugin, so that the collection goes on. */
     async attempt(work: () => Promise<void>): Promise<void> {
       await work().catch((error: unknown) => {
@@ -139,6 +150,39 @@ async function collectEarlierChains(
     });
   }
 }
+
+/**
+ * Deletes the recorded attachments of built-in networks that neither a sandbox nor the cache has: their ADD was killed. GC of the
+ * current chain has deleted its own ones; those of a list that was renamed or removed since are in no other place. Further plugins
+ * of that list are not known any more.
+ */
+async function collectRecords({ deps, sandboxes, signal, deleted, noteYoung, attempt }: Collection): Promise<void> {
+  const { cni, cache, ages, recordedAttachments } = deps;
+  await attempt(async () => {
+    const recorded = recordedAttachments().filter(({ containerId }) => !sandboxes.isReady.has(containerId));
+    if (recorded.length === 0) return;
+    const cached = new Set((await cache.list()).entries.map(cacheFileName));
+    for (const { network, containerId, ifName, writtenAt } of recorded) {
+      const key = { network, containerId, ifName };
+      if (cached.has(cacheFileName(key))) continue;
+      const ageMs = ages.ageAt(sandboxes.listedAtMs, containerId, writtenAt);
+      // Its ADD may still be running, or the runtime may be creating its sandbox.
+      if (ageMs < YOUNG_FOR_MS) {
+        noteYoung(ageMs);
+        continue;
+      }
+      await attempt(async () => {
+        await cni.del(network, { ...key, ...NO_PARAMETERS }, parseNetworkConf(builtinConf(network), network), signal);
+        deleted.push(key);
+      });
+    }
+  });
+}
+
+/** DEL of the built-in network needs no more than the names. */
+const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {} };
+const builtinConf = (name: string) =>
+  JSON.stringify({ cniVersion: CURRENT_VERSION, name, plugins: [{ type: BUILTIN_TYPE }] });
 
 async function factsOf(
   { cache, isNamespace, ages }: CollectGarbageDeps,

@@ -231,6 +231,23 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await addNext(8080)).toMatchObject(done);
     }, 60_000);
 
+    test("an agent that starts deletes what a killed ADD of a list with another name has left", async () => {
+      await putSlowPlugin();
+      await hold("ADD");
+      const killed = call("ADD", { timeoutMs: 2 * TIMEOUT_MS });
+      await heldPlugin();
+      await killExecutor();
+      await killed;
+      await letGo("ADD");
+      expect(await view()).toEqual({ ...attached, cached: [] });
+      const list = join(folder, "net.d/10-pods.conflist");
+      await writeFile(list, (await readFile(list, "utf8")).replace('"name":"pods"', '"name":"others"'));
+      const old = new Date(Date.now() - YOUNG_FOR_MS);
+      await utimes("/run/berth/network/pods/attachments/3f2a:eth0.json", old, old);
+      await startAgent({ sandboxes: ["another"] });
+      await pollUntil("an empty network", 10_000, async () => Bun.deepEquals(await view(), nothing));
+    }, 60_000);
+
     test("with --network=builtin the delegate executes what the agent would, and ends what was made of the chain", async () => {
       await startAgent();
       expect(await call("ADD")).toMatchObject(added);

@@ -154,32 +154,24 @@ async function openNetwork(
   const recordDelegateCall = createDelegateCallRecorder(metrics);
   const deleted = createDeletedAttachments();
   const ages = createAttachmentAges(clock);
+  const cni = executor.createCni(record);
+  const deps = { ...executor, ...{ cni, files, confDir, socket, ages, clock, isNamespace: isNamespaceMount } };
+  const readiness = createNetworkReadiness(deps);
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
-      const cni = executor.createCni((pluginCall) => {
-        record(pluginCall);
-        onCall(pluginCall);
+      const ofPod = executor.createCni((pluginCall) => {
+        for (const receive of [record, readiness.onCall, onCall]) receive(pluginCall);
       });
-      const execution = { ...executor, cni, files, confDir, definitions, deleted, ages };
+      const execution = { ...executor, cni: ofPod, files, confDir, definitions, deleted, ages };
       const execute = () => executeCall(execution, call, signal, undoSignal);
       return measured(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));
     };
   };
-  const deps = {
-    ...executor,
-    cni: executor.createCni(record),
-    files,
-    confDir,
-    socket,
-    ages,
-    isNamespace: isNamespaceMount,
-  };
-  const problemOf = createNetworkReadiness(deps);
   return {
     setPodCIDRs: (podCIDRs) => list?.setPodCIDRs(podCIDRs),
     withCondition: (status) => async (options) => {
       const timeout = AbortSignal.timeout(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
-      const problem = problemOf(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
+      const problem = readiness.problem(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
     async serve({ cluster, runtime, agent }) {

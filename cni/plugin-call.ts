@@ -10,6 +10,8 @@ export interface PluginCall {
   readonly args: ReadonlyMap<string, string>;
   /** The plugin's configuration: with `cniVersion`, `name`, `runtimeConfig`, `prevResult` and `cni.dev/valid-attachments`, as a binary would read it. */
   readonly conf: Readonly<Record<string, unknown>>;
+  /** What the plugin declares; a binary does not get it. */
+  readonly capabilities?: readonly string[];
 }
 
 /** A plugin inside this process, by its `type`. Resolves with the result of ADD as JSON of version 1.1.0; rejects with CniError. */

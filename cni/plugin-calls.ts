@@ -46,7 +46,12 @@ export type CallPlugin = (
 const RETRY_AFTER_MS = [200, 500, 1000, 2000] as const;
 
 export function createPluginCalls({ binaries, inProcess, clock, onCall }: PluginCallsDeps): CallPlugin {
-  async function callOnce(verb: CniVerb, network: string, { target, conf }: Request, signal: AbortSignal) {
+  async function callOnce(
+    verb: CniVerb,
+    network: string,
+    { target, conf, capabilities }: Request,
+    signal: AbortSignal,
+  ) {
     const plugin = String(conf["type"]);
     const startedMs = clock.monotonicMs();
     const report = (error: CniError | undefined) => {
@@ -54,7 +59,11 @@ export function createPluginCalls({ binaries, inProcess, clock, onCall }: Plugin
       onCall?.({ verb, network, plugin, containerId: target.containerId, durationMs, error });
     };
     try {
-      const output = await (inProcess.get(plugin) ?? binaries).call({ verb, ...target, conf }, signal);
+      const own = inProcess.get(plugin);
+      const call = { verb, ...target, conf };
+      const output = await (own === undefined
+        ? binaries.call(call, signal)
+        : own.call({ ...call, capabilities }, signal));
       report(undefined);
       return output;
     } catch (error) {
@@ -69,7 +78,8 @@ export function createPluginCalls({ binaries, inProcess, clock, onCall }: Plugin
   }
 
   return async (verb, network, plugin, { target, ...input }, signal) => {
-    const request = { target, conf: deriveRequest(network, plugin, input) };
+    const { capabilities } = plugin;
+    const request = { target, capabilities, conf: deriveRequest(network, plugin, input) };
     for (const waitMs of RETRY_AFTER_MS) {
       try {
         return await callOnce(verb, network.name, request, signal);
@@ -84,7 +94,7 @@ export function createPluginCalls({ binaries, inProcess, clock, onCall }: Plugin
   };
 }
 
-interface Request {
+interface Request extends Pick<PluginConf, "capabilities"> {
   readonly target: Target;
   readonly conf: Fields;
 }

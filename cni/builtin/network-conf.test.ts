@@ -27,6 +27,15 @@ test("the runtime's ranges replace those of the file", () => {
   expect(ranges.map(([range]) => range?.subnet.bits)).toEqual([24, 64]);
 });
 
+test("ranges may be those of the runtime alone, and missing where it hands none over", () => {
+  const { ranges: _, ...without } = conf;
+  const ipRanges = [[{ subnet: "10.1.0.0/24" }]];
+  expect(readNetworkConf({ ...without, runtimeConfig: { ipRanges } }).ranges.length).toBe(1);
+  expect(() => readNetworkConf(without)).toThrow("ranges is undefined");
+  expect(readNetworkConf(without, { needsRanges: false }).ranges).toEqual([]);
+  expect(() => readNetworkConf({ ...without, ranges: [[{}]] }, { needsRanges: false })).toThrow("ranges[0][0].subnet");
+});
+
 test("what the runtime hands over is read in the plugin's units", () => {
   const found = readNetworkConf(
     withRuntime({

@@ -67,13 +67,16 @@ export function readNetworkName({ name }: { readonly name?: unknown }): string {
   throw invalid(`name is ${JSON.stringify(name)}; letters, digits, "_", "." and "-" are expected`);
 }
 
-/** Reads the configuration, with what the runtime hands over in `runtimeConfig`. Throws `CniError` with the code 7. */
-export function readNetworkConf(conf: Fields): BuiltinConf {
+/**
+ * Reads the configuration, with what the runtime hands over in `runtimeConfig`. `needsRanges`: false for a call that has no
+ * `runtimeConfig`, of a plugin that gets its ranges by it. Throws `CniError` with the code 7.
+ */
+export function readNetworkConf(conf: Fields, { needsRanges = true } = {}): BuiltinConf {
   const runtime = fieldsOf(conf["runtimeConfig"]);
   const bridge = conf["bridge"] ?? DEFAULT_BRIDGE;
   if (typeof bridge !== "string" || !isLinkName(bridge))
     throw invalid(`bridge is ${JSON.stringify(bridge)}; the name of a link, of at most 15 bytes, is expected`);
-  const ranges = readRanges(conf, runtime);
+  const ranges = needsRanges || !isEmpty(conf["ranges"]) ? readRanges(conf, runtime) : [];
   return {
     name: readNetworkName(conf),
     bridge,

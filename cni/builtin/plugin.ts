@@ -74,7 +74,8 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
         }
         const known = networks.get(name) ?? { ready: undefined, last: new Map() };
         networks.set(name, known);
-        return await perform(node(), readNetworkConf(call.conf), store, known, call.verb, call);
+        const conf = readNetworkConf(call.conf, { needsRanges: needsRanges(call) });
+        return await perform(node(), conf, store, known, call.verb, call);
       } catch (error) {
         throw toCniError(error);
       }
@@ -82,6 +83,10 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
     close: () => opened?.close(),
   };
 }
+
+/** The runtime hands ranges over for ADD and CHECK of a plugin that declares the capability; STATUS and GC get none. */
+const needsRanges = ({ verb, capabilities = [] }: PluginCall): boolean =>
+  (verb !== "STATUS" && verb !== "GC") || !capabilities.includes("ipRanges");
 
 async function perform(
   node: NodeNetwork,
@@ -103,8 +108,9 @@ async function perform(
     case "GC": {
       const valid = readValidAttachments(call.conf);
       await collectGarbage(node, conf, store, valid);
-      // Puts back what another program has flushed, as long as pods need it.
-      if (store.list().length > 0) known.ready = ensureNetwork(node, conf, store, known.ready);
+      // Puts back what another program has flushed, as long as pods need it. Without ranges the next ADD does.
+      if (store.list().length > 0 && conf.ranges.length > 0)
+        known.ready = ensureNetwork(node, conf, store, known.ready);
       return undefined;
     }
   }

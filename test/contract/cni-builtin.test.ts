@@ -46,3 +46,43 @@ test.skipIf(!isRoot)(
   },
   60_000,
 );
+
+/** The ranges come from the runtime alone. What must hold at each step is in the output. */
+const SCRIPT_OF_RUNTIME_RANGES = `set -e
+mount -t tmpfs tmpfs /run
+ip netns add blue
+mkdir "$FOLDER/of-runtime"
+echo '{"cniVersion":"1.1.0","name":"pods","plugins":[{"type":"berth","capabilities":{"ipRanges":true}}]}' > "$FOLDER/of-runtime/10.conflist"
+berth() { "$BUN" cli/main.ts cni "$@" --conf-dir "$FOLDER/of-runtime" --cache-dir "$FOLDER/of-runtime/cache" -o json; }
+berth status | grep -c '"isReady":true'
+berth add --netns /run/netns/blue 2>&1 || true
+berth add --netns /run/netns/blue --capability-args '{"ipRanges":[[{"subnet":"10.222.6.0/24"}]]}' | grep -o 10.222.6.2/24
+berth check --netns /run/netns/blue
+berth gc
+ip -o -4 addr show berth0
+berth check --netns /run/netns/blue
+berth del --netns /run/netns/blue
+echo "left: $(ls /run/berth/network/pods/addresses)"
+`;
+
+test.skipIf(!isRoot)(
+  "a list of the built-in network may leave its ranges to the runtime",
+  async () => {
+    const env = { BUN: process.execPath, FOLDER: folder };
+    const argv = ["--net", "--mount", "--propagation", "private", "sh", "-c", SCRIPT_OF_RUNTIME_RANGES];
+    const { stdout } = await execa("unshare", argv, { env, all: true });
+    const lines = stdout.split("\n").map((line) => line.replaceAll(/ +/g, " "));
+    expect(lines).toEqual([
+      "1",
+      expect.stringContaining("ranges is undefined; sets such as"),
+      "10.222.6.2/24",
+      '{"outcome":"checked"}',
+      expect.stringContaining('"deleted":[],"inUse":[{"network":"pods"'),
+      expect.stringContaining("inet 10.222.6.1/24"),
+      '{"outcome":"checked"}',
+      "{}",
+      "left: ",
+    ]);
+  },
+  60_000,
+);

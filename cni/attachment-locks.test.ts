@@ -5,20 +5,27 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "../host/fs/files.ts";
 import { pollUntil } from "../test/bed/poll-until.ts";
+import { FakeAttachmentLocks } from "../test/fakes/attachment-locks.ts";
 import { FakeClock } from "../test/fakes/clock.ts";
-import { createAttachmentLocks, type ShareLocks } from "./attachment-locks.ts";
+import { type AttachmentLocks, createAttachmentLocks, type ShareLocks } from "./attachment-locks.ts";
 
 let folder: string;
 let clock: FakeClock;
+let fake: FakeAttachmentLocks;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-locks-"));
   clock = new FakeClock();
+  fake = new FakeAttachmentLocks(clock);
 });
 afterEach(() => rm(folder, { recursive: true }));
 
 /** Locks of their own, as another process has them: flock(2) is held by the open file. */
 const createLocks = () => createAttachmentLocks({ files: createFiles(folder), clock, description: "a test" });
 const { signal } = new AbortController();
+const kinds: readonly (readonly [kind: string, create: () => AttachmentLocks])[] = [
+  ["the kernel's locks", createLocks],
+  ["the fake locks", () => fake.ofProcess(signal)],
+];
 const key = { network: "pods", containerId: "a", ifName: "eth0" };
 const other = { ...key, containerId: "b" };
 
@@ -35,65 +42,71 @@ function createWork(notes: string[], name: string) {
   return { work, end: end.resolve, begins: started.promise };
 }
 
-test("a second executor of an attachment waits for the first, one of another attachment does not", async () => {
-  const notes: string[] = [];
-  const [first, second, third] = ["first", "second", "other"].map((name) => createWork(notes, name));
-  const running = [createLocks().withAttachment(key, first!.work, signal)];
-  await first!.begins;
-  running.push(createLocks().withAttachment(key, second!.work, signal));
-  running.push(createLocks().withAttachment(other, third!.work, signal));
-  await third!.begins;
-  await clock.advance(1000);
-  expect(notes).toEqual(["first begins", "other begins"]);
-  first!.end();
-  await running[0];
-  await clock.advance(1000);
-  await second!.begins;
-  second!.end();
-  third!.end();
-  await Promise.all(running);
-  expect(notes.slice(2)).toEqual(["first ends", "second begins", "other ends", "second ends"].toSorted(byPlace));
-  expect(await readdir(join(folder, "locks"))).toEqual([".pods"]);
-});
+test.each(kinds)(
+  "%s: a second executor of an attachment waits for the first, one of another attachment does not",
+  async (_, create) => {
+    const notes: string[] = [];
+    const [first, second, third] = ["first", "second", "other"].map((name) => createWork(notes, name));
+    const running = [create().withAttachment(key, first!.work, signal)];
+    await first!.begins;
+    running.push(create().withAttachment(key, second!.work, signal));
+    running.push(create().withAttachment(other, third!.work, signal));
+    await third!.begins;
+    await clock.advance(1000);
+    expect(notes).toEqual(["first begins", "other begins"]);
+    first!.end();
+    await running[0];
+    await clock.advance(1000);
+    await second!.begins;
+    second!.end();
+    third!.end();
+    await Promise.all(running);
+    expect(notes.slice(2)).toEqual(["first ends", "second begins", "other ends", "second ends"].toSorted(byPlace));
+    if (create === createLocks) expect(await readdir(join(folder, "locks"))).toEqual([".pods"]);
+  },
+);
 
 /** Which of both ends first does not matter. */
 const ORDER = ["first ends", "second begins", "second ends", "other ends"];
 const byPlace = (a: string, b: string) => ORDER.indexOf(a) - ORDER.indexOf(b);
 
-test("the garbage of a network is collected while none of its attachments is worked on", async () => {
-  const notes: string[] = [];
-  const [adding, collecting, deleting] = ["add", "gc", "del"].map((name) => createWork(notes, name));
-  const added = createLocks().withAttachment(key, adding!.work, signal);
-  await adding!.begins;
-  const collected = createLocks().withNetwork("pods", collecting!.work, signal);
-  await clock.advance(1000);
-  expect(notes).toEqual(["add begins"]);
-  adding!.end();
-  await added;
-  await clock.advance(1000);
-  await collecting!.begins;
-  const deleted = createLocks().withAttachment(other, deleting!.work, signal);
-  await createLocks().withAttachment(
-    { ...key, network: "another" },
-    async () => void notes.push("another network"),
-    signal,
-  );
-  await clock.advance(1000);
-  collecting!.end();
-  await collected;
-  await clock.advance(1000);
-  deleting!.end();
-  await deleted;
-  expect(notes).toEqual([
-    "add begins",
-    "add ends",
-    "gc begins",
-    "another network",
-    "gc ends",
-    "del begins",
-    "del ends",
-  ]);
-});
+test.each(kinds)(
+  "%s: the garbage of a network is collected while none of its attachments is worked on",
+  async (_, create) => {
+    const notes: string[] = [];
+    const [adding, collecting, deleting] = ["add", "gc", "del"].map((name) => createWork(notes, name));
+    const added = create().withAttachment(key, adding!.work, signal);
+    await adding!.begins;
+    const collected = create().withNetwork("pods", collecting!.work, signal);
+    await clock.advance(1000);
+    expect(notes).toEqual(["add begins"]);
+    adding!.end();
+    await added;
+    await clock.advance(1000);
+    await collecting!.begins;
+    const deleted = create().withAttachment(other, deleting!.work, signal);
+    await create().withAttachment(
+      { ...key, network: "another" },
+      async () => void notes.push("another network"),
+      signal,
+    );
+    await clock.advance(1000);
+    collecting!.end();
+    await collected;
+    await clock.advance(1000);
+    deleting!.end();
+    await deleted;
+    expect(notes).toEqual([
+      "add begins",
+      "add ends",
+      "gc begins",
+      "another network",
+      "gc ends",
+      "del begins",
+      "del ends",
+    ]);
+  },
+);
 
 test("a plugin that outlives its executor holds up the next one, and the garbage collection of its network, until it ends", async () => {
   const dead = createWork([], "dead");
@@ -124,16 +137,48 @@ test("a plugin that outlives its executor holds up the next one, and the garbage
   expect(notes.toSorted()).toEqual(["del", "gc"]);
 });
 
-test("a failure releases the lock, and a waiting executor gives up when its signal aborts", async () => {
-  const failure = new Error("plugin");
-  await expect(createLocks().withAttachment(key, () => Promise.reject(failure), signal)).rejects.toBe(failure);
-  const holder = createWork([], "holder");
-  const held = createLocks().withAttachment(key, holder.work, signal);
-  await holder.begins;
-  const abort = new AbortController();
-  const waiting = createLocks().withAttachment(key, async () => "never", abort.signal);
-  abort.abort(new Error("too late"));
-  await expect(waiting).rejects.toThrow("too late");
-  holder.end();
-  await held;
+test.each(kinds)(
+  "%s: a failure releases the lock, and a waiting executor gives up when its signal aborts",
+  async (_, create) => {
+    const failure = new Error("plugin");
+    await expect(create().withAttachment(key, () => Promise.reject(failure), signal)).rejects.toBe(failure);
+    const holder = createWork([], "holder");
+    const held = create().withAttachment(key, holder.work, signal);
+    await holder.begins;
+    const abort = new AbortController();
+    const waiting = create().withAttachment(key, async () => "never", abort.signal);
+    abort.abort(new Error("too late"));
+    await expect(waiting).rejects.toThrow("too late");
+    holder.end();
+    await held;
+  },
+);
+
+test("the fake locks: a plugin that outlives its executor holds up the next one until it ends", async () => {
+  const [executor, plugin] = [new AbortController(), createWork([], "plugin")];
+  void fake.ofProcess(executor.signal).withAttachment(key, (share) => fake.inherit(share(), plugin.work), signal);
+  await plugin.begins;
+  executor.abort();
+  const notes: string[] = [];
+  const note = async (name: string) => void notes.push(name);
+  const next = fake.ofProcess(signal);
+  const waiting = [
+    next.withAttachment(key, () => note("del"), signal),
+    next.withNetwork("pods", () => note("gc"), signal),
+  ];
+  await clock.advance(1000);
+  expect(notes).toEqual([]);
+  plugin.end();
+  await clock.advance(1000);
+  await Promise.all(waiting);
+  expect(notes.toSorted()).toEqual(["del", "gc"]);
+});
+
+test("the fake locks: those of an executor that has ended are free", async () => {
+  const executor = new AbortController();
+  const work = createWork([], "executor");
+  void fake.ofProcess(executor.signal).withAttachment(key, work.work, signal);
+  await work.begins;
+  executor.abort();
+  expect(await fake.ofProcess(signal).withAttachment(key, async () => "free", signal)).toBe("free");
 });

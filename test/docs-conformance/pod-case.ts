@@ -13,7 +13,8 @@ import type { Program } from "../fakes/runtime-objects.ts";
 import { seededRandom } from "../random.ts";
 import { exitLags } from "../scenarios/harness/death-tests.ts";
 import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
-import { type AgentHarness, createHarness, seenAfterMs } from "../scenarios/harness.ts";
+import { seenAfterMs } from "../scenarios/harness/unseen-exits.ts";
+import { type AgentHarness, createHarness } from "../scenarios/harness.ts";
 
 /** For a test whose subject is an exact time or count, such as a restart delay: the status lags by the harness' two milliseconds. */
 export const shortExitLag = { exitLagMs: undefined } as const satisfies HarnessOptions;

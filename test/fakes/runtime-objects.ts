@@ -38,6 +38,14 @@ export interface FakeCommand {
   readonly lastsMs?: number;
 }
 
+/** The network of sandboxes, which the runtime sets up before it lists one, and tears down when it stops one. */
+export interface SandboxNetwork {
+  /** Resolves with the sandbox's address. Rejects with `CriError` after it has deleted what it has made. */
+  setUp(id: SandboxId, config: PodSandboxConfig): Promise<string>;
+  /** Absent is success. */
+  tearDown(id: SandboxId, config: PodSandboxConfig): Promise<void>;
+}
+
 export interface FakeSandbox {
   readonly id: SandboxId;
   readonly config: PodSandboxConfig;

@@ -15,9 +15,12 @@ import {
   type FakeContainer,
   type FakeSandbox,
   isRunning,
+  isSameSandbox,
   noop,
   notFound,
   type Program,
+  type SandboxNetwork,
+  sandboxName,
   unknownError,
 } from "./runtime-objects.ts";
 
@@ -29,12 +32,16 @@ export class FakeProcesses {
 
   readonly #clock: Clock;
   readonly #events: FakeRuntimeEvents;
+  readonly #network: SandboxNetwork | undefined;
+  /** The sandboxes whose network is being set up; the runtime does not list them yet. */
+  readonly #starting = new Map<SandboxId, PodSandboxConfig>();
   #ids = 0;
   #ticks = 0n;
 
-  constructor(clock: Clock, events: FakeRuntimeEvents) {
+  constructor(clock: Clock, events: FakeRuntimeEvents, network: SandboxNetwork | undefined) {
     this.#clock = clock;
     this.#events = events;
+    this.#network = network;
   }
 
   sandbox(verb: string, id: SandboxId): FakeSandbox {
@@ -63,15 +70,40 @@ export class FakeProcesses {
     return container === undefined ? id : containerName(container.sandbox.config, container.config);
   }
 
-  runSandbox(config: PodSandboxConfig, runtimeHandler: string): SandboxId {
+  /** Runs a sandbox, after its network is set up. Throws if its name is reserved, and rejects as the network does. */
+  startSandbox(config: PodSandboxConfig, runtimeHandler: string): SandboxId | Promise<SandboxId> {
+    const others = [...[...this.sandboxes.values()].map((each) => [each.id, each.config] as const), ...this.#starting];
+    for (const [id, other] of others)
+      if (isSameSandbox(other, config))
+        throw unknownError("runPodSandbox", `name "${sandboxName(config)}" is reserved for "${id}"`);
+    if (this.#network === undefined || usesHostNetwork(config)) return this.runSandbox(config, runtimeHandler);
+    return this.#startInNetwork(this.#network, config, runtimeHandler);
+  }
+
+  async #startInNetwork(network: SandboxNetwork, config: PodSandboxConfig, runtimeHandler: string): Promise<SandboxId> {
     const number = ++this.#ids;
-    const usesHostNetwork = config.linux?.securityContext?.namespaceOptions?.network === NamespaceMode.NODE;
+    const id = sandboxId(number);
+    this.#starting.set(id, config);
+    try {
+      const ip = await network.setUp(id, config);
+      return this.runSandbox(config, runtimeHandler, number, ip);
+    } finally {
+      this.#starting.delete(id);
+    }
+  }
+
+  runSandbox(
+    config: PodSandboxConfig,
+    runtimeHandler: string,
+    number = ++this.#ids,
+    ip = usesHostNetwork(config) ? "" : `10.88.${number >> 8}.${number & 255}`,
+  ): SandboxId {
     const sandbox: FakeSandbox = {
-      id: `sandbox-${number}` as SandboxId,
+      id: sandboxId(number),
       config,
       runtimeHandler,
       createdAt: this.#nanoseconds(),
-      ip: usesHostNetwork ? "" : `10.88.${number >> 8}.${number & 255}`,
+      ip,
       state: PodSandboxState.SANDBOX_READY,
       unshownExit: undefined,
     };
@@ -151,12 +183,14 @@ export class FakeProcesses {
     });
   }
 
-  /** Kills the sandbox's processes. The result resolves when the statuses show it. */
+  /** Kills the sandbox's processes, and tears its network down. The result resolves when the statuses show it. */
   async stopSandbox(sandbox: FakeSandbox): Promise<void> {
     const ends = this.containersOf(sandbox).map((container) => this.kill(container));
     if (ends.some((end) => end !== undefined)) await Promise.all(ends);
     this.exitSandbox(sandbox);
     if (sandbox.unshownExit !== undefined) await sandbox.unshownExit.shown;
+    if (this.#network !== undefined && !usesHostNetwork(sandbox.config))
+      await this.#network.tearDown(sandbox.id, sandbox.config);
   }
 
   /** Lets the sandbox's pause process exit; its containers keep running. */
@@ -225,3 +259,7 @@ export class FakeProcesses {
     return BigInt(this.#clock.now()) * 1_000_000n + ++this.#ticks;
   }
 }
+
+const sandboxId = (number: number) => `sandbox-${number}` as SandboxId;
+const usesHostNetwork = ({ linux }: PodSandboxConfig) =>
+  linux?.securityContext?.namespaceOptions?.network === NamespaceMode.NODE;

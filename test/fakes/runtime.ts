@@ -32,10 +32,10 @@ import {
   type FakeCommand,
   haveSameUserNamespace,
   isRunning,
-  isSameSandbox,
   matchesContainerFilter,
   matchesSandboxFilter,
   notFound,
+  type SandboxNetwork,
   sandboxName,
   toConditions,
   toContainerStatus,
@@ -51,6 +51,8 @@ import { FakeRuntimeResources } from "./runtime-resources.ts";
 export interface FakeRuntimeOptions extends Partial<FakeRuntimeEventsOptions> {
   readonly clock: Clock;
   readonly requestTimeoutMs?: number;
+  /** Without one each sandbox has an address at once. */
+  readonly network?: SandboxNetwork | undefined;
 }
 
 /** A container runtime in memory that behaves as containerd does, as far as the contract suite checks. */
@@ -92,7 +94,7 @@ export class FakeRuntime extends FakeRuntimeResources implements Runtime {
   constructor(options: FakeRuntimeOptions) {
     const { clock, source = "containerd-events", exitLagMs = () => 0, requestTimeoutMs = 120_000 } = options;
     const runtimeEvents = new FakeRuntimeEvents({ clock, source, exitLagMs });
-    const processes = new FakeProcesses(clock, runtimeEvents);
+    const processes = new FakeProcesses(clock, runtimeEvents, options.network);
     super(clock, requestTimeoutMs, processes);
     this.#clock = clock;
     this.#events = runtimeEvents;
@@ -145,10 +147,7 @@ export class FakeRuntime extends FakeRuntimeResources implements Runtime {
       options,
       () => {
         if (config.metadata === undefined) throw unknownError("runPodSandbox", "sandbox config must include metadata");
-        for (const other of this.sandboxes.values())
-          if (isSameSandbox(other.config, config))
-            throw unknownError("runPodSandbox", `name "${subject}" is reserved for "${other.id}"`);
-        return this.#processes.runSandbox(config, runtimeHandler);
+        return this.#processes.startSandbox(config, runtimeHandler);
       },
       2 * this.requestTimeoutMs,
     );

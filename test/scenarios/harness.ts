@@ -24,7 +24,6 @@ import { FakeNetworkFiles } from "../fakes/network-files.ts";
 import { FakeNetworkMounts } from "../fakes/network-mounts.ts";
 import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
-import type { RuntimeChange } from "../fakes/runtime-events.ts";
 import { statusRegressions } from "../status-regressions.ts";
 import { cgroupSeam } from "./harness/cgroup-seam.ts";
 import { type AgentLifetime, createDeaths, type Deaths } from "./harness/deaths.ts";
@@ -33,8 +32,10 @@ import type { HarnessOptions } from "./harness/harness-options.ts";
 import { kubeSeam } from "./harness/kube-seam.ts";
 import { harnessFacts, harnessNode } from "./harness/local-node.ts";
 import { createLogLines, summarizeReport } from "./harness/log-lines.ts";
+import { NodeNetwork } from "./harness/network-seam.ts";
 import { runtimeSeam } from "./harness/runtime-seam.ts";
 import { nodeSnapshot } from "./harness/snapshot.ts";
+import { unseenMs } from "./harness/unseen-exits.ts";
 
 /** How long the runtime's status lags behind an exit where a scenario does not depend on it. */
 const EXIT_LAG_MS = 2;
@@ -56,6 +57,8 @@ export class AgentHarness {
   /** The servers that volumes are on. */
   readonly networkMounts = new FakeNetworkMounts(this.mounts, this.clock);
   readonly networkFiles = new FakeNetworkFiles(this.disk, this.mounts, this.clock);
+  /** The network of pods, if the agent owns it. It outlives the agent. */
+  readonly network: NodeNetwork | undefined;
   readonly runtime: FakeRuntime;
   readonly kube = new FakeKube({ clock: this.clock });
   /** Actions, reports and log messages, each with its second: `5s report web Running: a running`. */
@@ -85,7 +88,8 @@ export class AgentHarness {
   constructor(options: HarnessOptions = {}) {
     this.#options = options;
     const { eventSource: source = "containerd-events", exitLagMs = () => EXIT_LAG_MS } = options;
-    this.runtime = new FakeRuntime({ clock: this.clock, source, exitLagMs });
+    this.network = options.ownsNetwork === true ? new NodeNetwork(this.disk, this.clock) : undefined;
+    this.runtime = new FakeRuntime({ clock: this.clock, source, exitLagMs, network: this.network });
     this.cgroups = new FakeCgroups({ driver: options.cgroupDriver ?? "cgroupfs" });
     this.log = this.#lines.lines;
     this.#deaths = createDeaths({
@@ -188,6 +192,7 @@ export class AgentHarness {
       logRotation: undefined,
       startSlots: this.#options.startSlots ?? 4,
     });
+    this.network?.serve({ lifetime, clock, log, runtime: runtime.runtime, agent: this.agent });
     this.agent.podReports.subscribe(() => lifetime.signal.aborted || this.#lines.appendReports(this.podReports()));
     const ended = [
       node.run({ ...this.agent, recordEvent: () => {} }, lifetime.signal),
@@ -336,7 +341,8 @@ export class AgentHarness {
   /** The state of the node, sorted: sandboxes, containers, files and reports, without ids and times. */
   nodeSnapshot(): readonly string[] {
     const { runtime, disk, mounts, cgroups } = this;
-    return nodeSnapshot({ runtime, disk, mounts, cgroups, reports: this.podReports() });
+    const network = this.network?.linesOf(runtime) ?? [];
+    return nodeSnapshot({ runtime, disk, mounts, cgroups, network, reports: this.podReports() });
   }
 
   /** Waits for all promises, and fails the test if an agent has called a method that no table of verbs contains. */
@@ -351,23 +357,6 @@ export class AgentHarness {
   appendLog(texts: readonly string[]): void {
     for (const text of texts) this.#lines.append(text);
   }
-}
-
-/**
- * How long after an exit the agent has seen it in the runtime's status: it reads the status again after times that double
- * up to a second.
- */
-export const seenAfterMs = (lagMs: number): number => lagMs + Math.min(lagMs, 1000);
-
-/** How long since `start` the agent has not seen at least one exit in the runtime's status. */
-function unseenMs(timeline: readonly RuntimeChange[], start: number): number {
-  let [total, seenUntil] = [0, start];
-  for (const { at, lagMs = 0 } of timeline) {
-    const seenAt = at + seenAfterMs(lagMs);
-    total += Math.max(0, seenAt - Math.max(at, seenUntil));
-    seenUntil = Math.max(seenUntil, seenAt);
-  }
-  return total;
 }
 
 /** A static pod as decoded from a manifest: the named containers with busybox, unless the spec has others. */
@@ -390,6 +379,7 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Agent
   const harness = new AgentHarness(options);
   await harness.disk.at("/").makeFolder("root", 0o750);
   await harness.disk.at("/").makeFolder("logs", 0o755);
+  await harness.network?.prepare();
   // The controller manager creates it in each namespace; the tokens of pods are tokens of this account.
   if (options.isInCluster === true)
     await harness.kube.user.create(serviceAccounts("default"), { metadata: { name: "default", namespace: "default" } });

@@ -11,7 +11,7 @@ import type { FakeNetworkMounts } from "../../fakes/network-mounts.ts";
 import type { VerbsOf } from "./adapter-verbs.ts";
 import type { AgentLifetime } from "./deaths.ts";
 
-const filesVerbs = {
+export const filesVerbs = {
   path: "computes",
   read: "reads",
   readEnd: "reads",

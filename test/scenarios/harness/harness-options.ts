@@ -31,6 +31,8 @@ export interface HarnessOptions {
   readonly userNamespaceSlots?: number;
   /** `cgroupsPerQOS`: pods and the node have cgroups; false by default. */
   readonly hasCgroups?: boolean;
+  /** The agent owns the network of pods: it executes a chain of plugins for the delegate of the runtime. False by default. */
+  readonly ownsNetwork?: boolean;
   /** Default: cgroupfs. */
   readonly cgroupDriver?: CgroupDriver;
   /** The rules by which the node itself ends pods; none by default. */

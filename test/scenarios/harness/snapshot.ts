@@ -12,17 +12,20 @@ interface SnapshotInput {
   readonly disk: FakeDisk;
   readonly mounts: FakeMounts;
   readonly cgroups: FakeCgroups;
+  /** The lines of the network of pods, if the agent owns it. */
+  readonly network: readonly string[];
   readonly reports: readonly PodReport[];
 }
 
 /** The state of a node, sorted: sandboxes, containers, files, mounts and reports, without ids and times. */
-export function nodeSnapshot({ runtime, disk, mounts, cgroups, reports }: SnapshotInput): readonly string[] {
+export function nodeSnapshot({ runtime, disk, mounts, cgroups, network, reports }: SnapshotInput): readonly string[] {
   return [
     ...sandboxLines(runtime),
     ...containerLines(runtime),
     ...fileLines(disk),
     ...volumeFileLines(disk),
     ...cgroupLines(cgroups),
+    ...network,
     ...mounts.mountPoints.map((path) => `mount ${withoutIds(path)}`),
     ...reports.map((report) => `pod ${summarizeReport(report)}`),
   ].toSorted();

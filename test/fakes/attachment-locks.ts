@@ -1,0 +1,78 @@
+import type { AttachmentLocks, ShareLocks } from "../../cni/attachment-locks.ts";
+import { cacheFileName } from "../../cni/cache-entry.ts";
+import { type Clock, sleep } from "../../host/clock.ts";
+import type { LockMode } from "../../host/lock.ts";
+
+interface FakeLock {
+  readonly name: string;
+  readonly mode: LockMode;
+  /** Aborts when the process ends that has taken it. */
+  readonly process: AbortSignal;
+  /** How many plugins that run have inherited it. */
+  plugins: number;
+}
+
+/** As the real locks. */
+const FIRST_WAIT_MS = 5;
+const MAX_WAIT_MS = 200;
+
+/** The locks of a machine in memory. A lock ends when its process and all plugins that have inherited it have ended. */
+export class FakeAttachmentLocks {
+  readonly #clock: Clock;
+  readonly #held = new Set<FakeLock>();
+  readonly #descriptors = new Map<number, FakeLock>();
+  #taken = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** The locks as one process takes them; `signal` aborts when that process ends. */
+  ofProcess(process: AbortSignal): AttachmentLocks {
+    const hold = async <T>(
+      name: string,
+      mode: LockMode,
+      signal: AbortSignal,
+      work: (share: ShareLocks) => Promise<T>,
+    ): Promise<T> => {
+      const [lock, descriptor] = await this.#take({ name, mode, process, plugins: 0 }, signal);
+      try {
+        return await work(() => [descriptor]);
+      } finally {
+        this.#held.delete(lock);
+      }
+    };
+    return {
+      withAttachment: (key, work, signal) =>
+        hold(`.${key.network}`, "shared", signal, (shareNetwork) =>
+          hold(cacheFileName(key), "exclusive", signal, (share) => work(() => [...shareNetwork(), ...share()])),
+        ),
+      withNetwork: (network, work, signal) => hold(`.${network}`, "exclusive", signal, work),
+    };
+  }
+
+  /** Runs a plugin that has inherited these descriptors. */
+  async inherit<T>(descriptors: readonly number[], run: () => Promise<T>): Promise<T> {
+    const locks = descriptors.flatMap((descriptor) => this.#descriptors.get(descriptor) ?? []);
+    for (const lock of locks) lock.plugins += 1;
+    try {
+      return await run();
+    } finally {
+      for (const lock of locks) lock.plugins -= 1;
+    }
+  }
+
+  async #take(lock: FakeLock, signal: AbortSignal): Promise<readonly [lock: FakeLock, descriptor: number]> {
+    for (let waitMs = FIRST_WAIT_MS; this.#isTaken(lock); waitMs = Math.min(MAX_WAIT_MS, waitMs * 2))
+      await sleep(this.#clock, waitMs, signal);
+    signal.throwIfAborted();
+    this.#held.add(lock);
+    this.#descriptors.set(++this.#taken, lock);
+    return [lock, this.#taken];
+  }
+
+  #isTaken({ name, mode }: FakeLock): boolean {
+    const others = [...this.#held].filter((lock) => !lock.process.aborted || lock.plugins > 0);
+    return others.some((lock) => lock.name === name && (mode === "exclusive" || lock.mode === "exclusive"));
+  }
+}

@@ -7,6 +7,7 @@ import {
   fieldsWithoutSnapshot,
   findStaleEntries,
   findStalePods,
+  findUnboundedAgreements,
   findUnrecordedEntries,
   formatFindings,
   isKubeletsOwn,
@@ -91,6 +92,22 @@ test("reports noise when the kubelet's runs disagree and Berth equals one of the
   expect(kinds({ x: "1" }, {}, {})).toEqual(["noise x"]);
   expect(kinds({ x: "1" }, {}, { x: "3" })).toEqual(["difference x"]);
   expect(kinds({ x: "1" }, { x: "2" }, {})).toEqual(["difference x"]);
+});
+
+test("an entry that may agree has Berth's counts beside the only one of the kubelet", () => {
+  const { deliberate, timingDependent } = knownDifferences;
+  expect(findUnboundedAgreements([...deliberate, ...timingDependent])).toEqual([]);
+  const count: KnownDifference = { ...entry, mayAgree: true, kubelet: "×2", berth: ["×1", "×3"] };
+  const others: readonly Partial<KnownDifference>[] = [
+    { berth: ["×1", "×4"] },
+    { berth: "×3" },
+    { berth: /^×[13]$/ },
+    { berth: ["×1", undefined, "×3"] },
+    { kubelet: /^×2$/ },
+    { kubelet: ["×2", undefined] },
+  ];
+  const planted = others.map((other) => ({ ...count, ...other }));
+  expect(findUnboundedAgreements([count, ...planted])).toEqual(planted);
 });
 
 test("reports listed timing-dependent values as noise where the kubelet's runs differ, and other values as a difference", () => {
@@ -261,6 +278,7 @@ test("an entry is stale when no finding matches it", () => {
   expect(findStaleEntries([entry], found("0", "1", "2"))).toEqual([]);
   expect(findStaleEntries([entry], found("1", "1", "3"))).toEqual([entry]);
   expect(findStaleEntries([entry], [])).toEqual([entry]);
+  expect(findStaleEntries([{ ...entry, mayAgree: true }], [])).toEqual([]);
 });
 
 test("an entry is stale when no recorded run has the kubelet's side of it", () => {

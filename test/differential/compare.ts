@@ -36,6 +36,12 @@ export interface KnownDifference {
    * field of the entry (`findUnsupportedDistances`).
    */
   readonly withinAgreed?: number;
+  /**
+   * The speed of the machine decides whether Berth's count is one below the kubelet's, the same, or one above. Then a run
+   * without a finding says nothing about the entry, which exists as long as the recording has the kubelet's side
+   * (`findUnrecordedEntries`).
+   */
+  readonly mayAgree?: true;
   readonly reason: string;
 }
 
@@ -252,14 +258,23 @@ function showsEntry(entry: KnownDifference, rows: KubeletRows): boolean {
 
 /**
  * The entries of the list that match no finding, because the difference is gone. A timing-dependent field may match in
- * only one of the kubelet's runs; that is enough.
+ * only one of the kubelet's runs; that is enough. Entries that may agree are never among them.
  */
 export function findStaleEntries(
   deliberate: readonly KnownDifference[],
   findings: readonly Finding[],
 ): readonly KnownDifference[] {
   const sides = findings.flatMap((finding) => finding.kubelet.map((side) => ({ ...finding, kubelet: [side] })));
-  return deliberate.filter((entry) => !sides.some((side) => matchesEntry(entry, side)));
+  return deliberate.filter((entry) => entry.mayAgree !== true && !sides.some((side) => matchesEntry(entry, side)));
+}
+
+/** The entries that may agree although Berth's counts are others than the two beside the kubelet's only one. */
+export function findUnboundedAgreements(entries: readonly KnownDifference[]): readonly KnownDifference[] {
+  return entries.filter(({ mayAgree, kubelet, berth }) => {
+    if (mayAgree !== true) return false;
+    const count = typeof kubelet === "string" ? numberOf(kubelet) : Number.NaN;
+    return !Bun.deepEquals(berth, [`×${count - 1}`, `×${count + 1}`]);
+  });
 }
 
 /**

@@ -112,11 +112,11 @@ const deliberate: readonly KnownDifference[] = [
     reason: repeatedBySync,
   },
   {
-    // Some of these pods have two in Berth, too.
     pod: refusedSubPaths,
     field: /^event (Normal Pulled|Warning Failed)\b/,
     kubelet: "×2",
     berth: ["×1", "×3"],
+    mayAgree: true,
     reason: "the kubelet repeats the event at its next sync, Berth at its next try",
   },
   {

@@ -29,6 +29,12 @@ export class FakeClock implements Clock {
     return this.#timers.size;
   }
 
+  /** The time until the next timer fires; undefined if there is none. */
+  get nextTimerInMs(): number | undefined {
+    const next = this.#next(Number.POSITIVE_INFINITY);
+    return next && next.at - this.elapsedMs;
+  }
+
   /** Advances the time, timer by timer; all promises that a timer resolves settle before the next timer fires. */
   async advance(ms: number): Promise<void> {
     const end = this.elapsedMs + ms;

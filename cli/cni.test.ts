@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type CommandLines, startCommandLines } from "../test/fakes/command-lines.ts";
 import { scriptedCalls, writePlugin } from "../test/fakes/scripted-plugin.ts";
 
 const program = join(import.meta.dirname, "main.ts");
@@ -15,14 +16,19 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
+let lines: CommandLines;
+beforeAll(() => {
+  lines = startCommandLines();
+});
+afterAll(() => lines.stop());
+
 async function cni(...args: readonly string[]) {
   const folders = [
     `--conf-dir=${folder}/net.d`,
     `--bin-dir=${folder}/none:${folder}/bin`,
     `--cache-dir=${folder}/cache`,
   ];
-  const child = Bun.spawn([process.execPath, program, "cni", ...args, ...folders], { stdout: "pipe", stderr: "pipe" });
-  const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  const { stdout, stderr, exitCode } = await lines.run(["cni", ...args, ...folders]);
   return { stdout: stdout.replaceAll(folder, "DIR"), stderr: stderr.replaceAll(folder, "DIR"), exitCode };
 }
 

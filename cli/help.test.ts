@@ -1,11 +1,21 @@
-import { expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
+import { type CommandLines, type CommandOutput, startCommandLines } from "../test/fakes/command-lines.ts";
 import { cniVerbs } from "./cni/settings.ts";
 import { verbHelp } from "./cni/verb-help.ts";
 
 const program = join(import.meta.dirname, "main.ts");
 
-async function berth(...args: readonly string[]) {
+let lines: CommandLines;
+beforeAll(() => {
+  lines = startCommandLines();
+});
+afterAll(() => lines.stop());
+
+const berth = (...args: readonly string[]) => lines.run(args);
+
+/** Runs berth in a process of its own. */
+async function runProcess(args: readonly string[]): Promise<CommandOutput> {
   const child = Bun.spawn([process.execPath, program, ...args], { stdout: "pipe", stderr: "pipe" });
   const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
   return { stdout, stderr, exitCode };
@@ -121,4 +131,11 @@ const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
 for (const [args, stderr] of rows)
   test(`berth ${args.join(" ")} is refused in one line that says what to do`, async () => {
     expect(await berth(...args)).toEqual({ stdout: "", stderr: `${stderr}\n`, exitCode: 2 });
+  });
+
+// A command must also end by itself, whatever it has opened.
+for (const command of commands)
+  test(`berth ${command} says the same in a process of its own`, async () => {
+    const args = rows.map(([each]) => each).find(([name]) => name === command) ?? [command, "--help"];
+    expect(await runProcess(args)).toEqual(await berth(...args));
   });

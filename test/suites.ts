@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Suite } from "./suite.ts";
 
 const minuteMs = 60_000;
@@ -257,16 +257,18 @@ export function staticSuites(): readonly Suite[] {
   const pureComponents = ["agent/decide", "agent/translate"].filter((component) =>
     existsSync(join(component, "tsconfig.json")),
   );
-  const incremental = [
+  const incremental = (name: string) => [
     "--incremental",
     "--tsBuildInfoFile",
-    join("node_modules", ".cache", "berth", "types.tsbuildinfo"),
+    join("node_modules", ".cache", "berth", `${name}.tsbuildinfo`),
   ];
   const productionCache = ["--cache-location", join("node_modules", ".cache", "knip-production")];
   return [
     // Each further checker would check the large library types again.
-    step("types", program("tsc"), "--noEmit", "-p", ".", "--checkers", "1", ...incremental),
-    ...pureComponents.map((component) => step(`types of ${component}`, program("tsc"), "--noEmit", "-p", component)),
+    step("types", program("tsc"), "--noEmit", "-p", ".", "--checkers", "1", ...incremental("types")),
+    ...pureComponents.map((component) =>
+      step(`types of ${component}`, program("tsc"), "--noEmit", "-p", component, ...incremental(basename(component))),
+    ),
     step("format and lint", program("biome"), "ci", "--colors=off", "--error-on-warnings"),
     // Knip's entry point for bun starts twice as fast as with node. One run knows either all uses or those of the product.
     step("unused code", process.execPath, program("knip-bun"), "--cache"),

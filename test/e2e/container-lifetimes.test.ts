@@ -61,20 +61,34 @@ async function createContainer({ uid, podSandboxId, config }: Awaited<ReturnType
   return containerId;
 }
 
-async function startAndStop(containerId: string): Promise<void> {
+async function start(containerId: string): Promise<void> {
+  const request = StartContainerRequest.fromPartial({ containerId });
   const { endpoint } = node.containerd;
-  const start = StartContainerRequest.fromPartial({ containerId });
-  await callCri(endpoint, "RuntimeService/StartContainer", [StartContainerRequest, start], StartContainerResponse);
-  const stop = StopContainerRequest.fromPartial({ containerId, timeout: 5n });
-  await callCri(endpoint, "RuntimeService/StopContainer", [StopContainerRequest, stop], StopContainerResponse);
+  await callCri(endpoint, "RuntimeService/StartContainer", [StartContainerRequest, request], StartContainerResponse);
 }
 
-/** Waits until `count` lifetimes of the pod are recorded, since events may be late, and returns its overlaps. */
+async function stop(containerId: string): Promise<void> {
+  const request = StopContainerRequest.fromPartial({ containerId, timeout: 5n });
+  const { endpoint } = node.containerd;
+  await callCri(endpoint, "RuntimeService/StopContainer", [StopContainerRequest, request], StopContainerResponse);
+}
+
+async function lifetimesOf(uid: string): Promise<readonly Lifetime[]> {
+  return (await lifetimes.all()).filter(({ owner }) => owner.startsWith(`${uid} `));
+}
+
+/** The overlaps of the pod's `count` lifetimes. */
 async function overlapsOf(uid: string, count: number): Promise<readonly string[]> {
-  return await pollUntil(`${count} lifetimes of ${uid}`, 5_000, async () => {
-    const own = (await lifetimes.all()).filter(({ owner }) => owner.startsWith(`${uid} `));
-    return own.length === count ? findOverlaps(own) : undefined;
-  });
+  const own = await lifetimesOf(uid);
+  expect(own).toHaveLength(count);
+  return findOverlaps(own);
+}
+
+/** Waits for the exit event, which may be late, of the only instance in this pod. */
+async function waitForExit(uid: string): Promise<void> {
+  await pollUntil(`the exit event of ${uid}`, 5_000, async () =>
+    (await lifetimesOf(uid)).some(({ owner, endedAt }) => owner === `${uid} main` && endedAt !== undefined),
+  );
 }
 
 describe.each(versionsUnderTest)("by the event log of containerd %s", (version) => {
@@ -96,9 +110,37 @@ describe.each(versionsUnderTest)("by the event log of containerd %s", (version) 
 
   test("a container that is created after the one before has exited is not reported", async () => {
     const sandbox = await runSandbox("again");
-    await startAndStop(await createContainer(sandbox, 0));
+    const first = await createContainer(sandbox, 0);
+    await start(first);
+    await stop(first);
     await createContainer(sandbox, 1);
+    await waitForExit("again");
     expect(await overlapsOf("again", 3)).toEqual([]);
+  });
+
+  test("a container that runs twice is reported, also after one of the instances has ended", async () => {
+    const sandbox = await runSandbox("beside");
+    const [first, second] = [await createContainer(sandbox, 0), await createContainer(sandbox, 1)];
+    await start(first);
+    await start(second);
+    const sentence = `beside main existed as ${first} and as ${second} at once`;
+    expect(await overlapsOf("beside", 3)).toEqual([sentence]);
+    await stop(first);
+    await waitForExit("beside");
+    expect(await overlapsOf("beside", 3)).toEqual([sentence]);
+  });
+
+  test("a container that is created while the one before still stops is reported", async () => {
+    const sandbox = await runSandbox("early");
+    const first = await createContainer(sandbox, 0);
+    await start(first);
+    const second = await createContainer(sandbox, 1);
+    await stop(first);
+    await waitForExit("early");
+    await start(second);
+    const [earlier, later] = (await lifetimesOf("early")).filter(({ owner }) => owner === "early main");
+    expect(earlier!.endedAt! > later!.createdAt && earlier!.endedAt! < later!.startedAt!).toBe(true);
+    expect(await overlapsOf("early", 3)).toEqual([`early main existed as ${first} and as ${second} at once`]);
   });
 
   test("two sandboxes of one pod are reported, and a second one after the removal of the first is not", async () => {
@@ -116,6 +158,11 @@ describe.each(versionsUnderTest)("by the event log of containerd %s", (version) 
     await runSandbox("next", 1);
     expect(await overlapsOf("next", 2)).toEqual([]);
   });
+
+  test("a recording that containerd has ended rejects, because it misses what follows", async () => {
+    await node.containerd.restart();
+    await expect(lifetimes.all()).rejects.toThrow();
+  });
 });
 
 const seconds = (n: number) => BigInt(n * 1000) * 1_000_000n;
@@ -129,24 +176,35 @@ const first: Lifetime = {
 };
 const neverStarted: Lifetime = { ...first, startedAt: undefined, endedAt: undefined };
 const second = { ...first, id: "b", createdAt: seconds(21), startedAt: seconds(22), endedAt: undefined };
-const pairs: readonly [sentence: string, later: Lifetime, earlier: Lifetime, isTwice: boolean][] = [
+const [sandbox, nextSandbox] = [first, second].map((each) => ({ ...each, owner: "uid sandbox" })) as [
+  Lifetime,
+  Lifetime,
+];
+const afterExit = { exitedBefore: new Set(["a"]) };
+const pairs: readonly [sentence: string, later: Lifetime, earlier: Lifetime, isOverlap: boolean][] = [
   ["one after the other", second, first, false],
   ["of two owners", { ...second, owner: "uid sandbox", createdAt: seconds(12) }, first, false],
   ["both running at the same time", { ...second, createdAt: seconds(19), startedAt: seconds(19.999) }, first, true],
   ["the later one created and not started", { ...second, createdAt: seconds(19), startedAt: undefined }, first, true],
-  ["the later one created while the exit event was late", { ...second, createdAt: seconds(19.9) }, first, false],
+  ["the later one created just before the exit", { ...second, createdAt: seconds(19.999) }, first, true],
+  [
+    "created when CRI showed the exit, whose event was late",
+    { ...second, ...afterExit, createdAt: seconds(19) },
+    first,
+    false,
+  ],
+  ["running when the late event came", { ...second, ...afterExit, startedAt: seconds(19) }, first, true],
+  ["a sandbox created just before the late event", { ...nextSandbox, createdAt: seconds(19.9) }, sandbox, false],
+  ["a sandbox created long before the event", { ...nextSandbox, createdAt: seconds(19.4) }, sandbox, true],
+  ["a sandbox started just before the event", { ...nextSandbox, startedAt: seconds(19.999) }, sandbox, true],
   ["the earlier one without an end", second, { ...first, endedAt: undefined }, true],
   ["the earlier one never started and not ended", second, neverStarted, true],
-  ["the earlier one never started and ended by CRI", { ...second, exitedBefore: new Set(["a"]) }, neverStarted, false],
+  ["the earlier one never started and ended by CRI", { ...second, ...afterExit }, neverStarted, false],
   ["the earlier one removed late without a start", second, { ...neverStarted, endedAt: seconds(25) }, true],
-  [
-    "the earlier one started after all",
-    { ...second, exitedBefore: new Set(["a"]) },
-    { ...first, endedAt: seconds(25) },
-    true,
-  ],
+  ["the earlier one started after all", { ...second, ...afterExit }, { ...first, endedAt: seconds(25) }, true],
 ];
 for (const [sentence, later, earlier, isOverlap] of pairs)
   test(`two lifetimes, ${sentence}, are ${isOverlap ? "" : "not "}reported as overlapping`, () => {
-    expect(findOverlaps([earlier, later])).toEqual(isOverlap ? ["uid main existed as a and as b at once"] : []);
+    const { owner } = earlier;
+    expect(findOverlaps([earlier, later])).toEqual(isOverlap ? [`${owner} existed as a and as b at once`] : []);
   });

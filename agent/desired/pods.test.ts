@@ -482,6 +482,22 @@ test("a subscriber gets each change of a pod, and a restored pod is known again 
   expect(changes).toEqual(["web-1 terminating", "web-1 removed"]);
 });
 
+test("a pod of the API is the same object until it changes", async () => {
+  const { desired } = createDesiredNode({ kinds: ["api"] });
+  const pod: Pod = { ...podOf("web", "web-1", { containers: [{ name: "a", resources: {} }] }) };
+  await desired.applyApiUpdate({ kind: "complete", pods: [pod] });
+  const first = toDesiredPod(desired.get(web));
+  expect(first.allocation).toBeDefined();
+  expect(desired.get(web)).toBe(first);
+  await desired.applyApiUpdate({
+    kind: "changed",
+    pod: { ...pod, metadata: { ...pod.metadata, labels: { app: "web" } } },
+  });
+  const changed = toDesiredPod(desired.get(web));
+  expect(changed.pod.metadata.labels).toEqual({ app: "web" });
+  expect(desired.get(web)).toBe(changed);
+});
+
 const evicted: TerminationRequest = {
   reason: "Evicted",
   message: "the node is short of memory",

@@ -92,7 +92,7 @@ export interface DesiredPodsOptions {
 
 export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
   const { clock, log, sourceKinds, hasNoSource, wake, cancelOutdated, onAllSourcesReady } = options;
-  const pods = createPodIndex();
+  const [pods, withAllocatedSpec] = [createPodIndex(), createAllocatedSpecs()];
   const queueOptions = { clock, log, pods, isInCluster: sourceKinds.includes("api"), onNodeRefreshed: admitPending };
   const admissionQueue: AdmissionQueue = createAdmissionQueue({ ...options.admission, ...queueOptions });
   pods.subscribe(admissionQueue);
@@ -172,10 +172,19 @@ export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
   };
 }
 
-/** The pod as it is decided and translated: with what is allocated to it, whatever its spec requests by now. */
-function withAllocatedSpec(view: DesiredPodView): DesiredPodView {
-  const { pod, allocation } = view;
-  return allocation === undefined ? view : { ...view, pod: withAllocated(pod, allocation.allocated) };
+/**
+ * Returns the function that returns a pod as it is decided and translated: with what is allocated to it, whatever its spec
+ * requests by now. A start asks for the same version of its pod some thirty times, and gets the same object.
+ */
+function createAllocatedSpecs(): (view: DesiredPodView) => DesiredPodView {
+  const known = new WeakMap<DesiredPodView, DesiredPodView>();
+  return (view) => {
+    const { pod, allocation } = view;
+    if (allocation === undefined) return view;
+    const allocated = known.get(view) ?? { ...view, pod: withAllocated(pod, allocation.allocated) };
+    known.set(view, allocated);
+    return allocated;
+  };
 }
 
 async function finishPod(

@@ -130,6 +130,29 @@ test("one timer runs for all tokens, and none without a token", async () => {
   expect(clock.pendingTimers).toBe(0);
 });
 
+test("a change of a pod that leaves its tokens as they are sets no timer", async () => {
+  const { clock, createPod, retain, release, run, changes } = await createFixture();
+  const { wakeAt } = clock;
+  let timers = 0;
+  Object.assign(clock, {
+    wakeAt(...args: Parameters<typeof wakeAt>) {
+      timers += 1;
+      return wakeAt.apply(clock, args);
+    },
+  });
+  void run();
+  const [web, bare] = [await createPod("web", ""), await createPod("bare")];
+  retain(web);
+  await changes();
+  expect(timers).toBeGreaterThan(0);
+  timers = 0;
+  retain({ ...web, status: { phase: "Running" } });
+  retain(bare);
+  release(bare);
+  await changes();
+  expect(timers).toBe(0);
+});
+
 test("nothing is requested before run; what its end interrupts is not reported", async () => {
   const { clock, kube, createPod, retain, run, end, changes, requests } = await createFixture();
   retain(await createPod("web", ""));

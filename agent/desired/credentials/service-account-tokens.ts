@@ -76,14 +76,18 @@ export function createServiceAccountTokens({
       const tokens = new Map(
         [...references].map(([key, reference]) => [key, before?.tokens.get(key) ?? createToken(uid, key, reference)]),
       );
-      for (const [key, token] of before?.tokens ?? []) if (!tokens.has(key)) forget(key, token);
+      const gone = [...(before?.tokens ?? [])].filter(([key]) => !tokens.has(key));
+      for (const [key, token] of gone) forget(key, token);
       pods.set(uid, { pod, tokens });
-      schedule.set();
+      // Hardly any change of a pod changes its tokens, and a wake looks at those of all pods.
+      const kept = (before?.tokens.size ?? 0) - gone.length;
+      if (gone.length > 0 || tokens.size > kept) schedule.set();
     },
     release(uid) {
-      for (const [key, token] of pods.get(uid)?.tokens ?? []) forget(key, token);
+      const { tokens = new Map<string, ServiceAccountToken>() } = pods.get(uid) ?? {};
+      for (const [key, token] of tokens) forget(key, token);
       pods.delete(uid);
-      schedule.set();
+      if (tokens.size > 0) schedule.set();
     },
     async run(signal) {
       kube.subscribeToRecovery(() => {

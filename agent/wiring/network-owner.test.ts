@@ -75,7 +75,8 @@ test("calls of the delegate are measured by verb, those that fail as well", asyn
   const network = await open("agent", listWith(own()), {}, undefined, metrics);
   const server = await network?.serve(served);
   const attachment = { containerId: "c1", netns: "/run/netns/c1", ifName: "eth0", args: new Map(), capabilityArgs: {} };
-  const call = (verb: DelegateCall["verb"]) => askAgent(own(), { verb, attachment }, AbortSignal.timeout(10_000));
+  const call = (verb: DelegateCall["verb"]) =>
+    askAgent(own(), { verb, attachment }, AbortSignal.timeout(10_000), createClock());
   expect(await call("DEL")).toEqual({ kind: "answered", output: {} });
   await expect(call("CHECK")).rejects.toThrow("the cache has no result of ADD for c1");
   await expect(call("ADD")).rejects.toThrow(`${folder}/net.d`);

@@ -1,7 +1,7 @@
 // The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
 // and with one that is stopped or killed.
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { readdir, utimes, writeFile } from "node:fs/promises";
+import { readdir, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
@@ -96,20 +96,20 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
     }, 60_000);
 
     test("an agent that starts deletes what a killed ADD of a list with another name has left", async () => {
-      await putSlowPlugin();
-      await hold("ADD");
-      const killed = call("ADD", { timeoutMs: 2 * TIMEOUT_MS });
-      await heldPlugin();
-      await killExecutor();
+      await node.putSlowPlugin();
+      await node.hold("ADD");
+      const killed = node.call("ADD", { timeoutMs: 2 * TIMEOUT_MS });
+      await node.heldPlugin();
+      await node.signalExecutor("SIGKILL");
       await killed;
-      await letGo("ADD");
-      expect(await view()).toEqual({ ...attached, cached: [] });
-      const list = join(folder, "net.d/10-pods.conflist");
+      await node.letGo("ADD");
+      expect(await node.view()).toEqual({ ...attached, cached: [] });
+      const list = join(node.folder, "net.d/10-pods.conflist");
       await writeFile(list, (await readFile(list, "utf8")).replace('"name":"pods"', '"name":"others"'));
       const old = new Date(Date.now() - YOUNG_FOR_MS);
       await utimes("/run/berth/network/pods/attachments/3f2a:eth0.json", old, old);
-      await startAgent({ sandboxes: ["another"] });
-      await pollUntil("an empty network", 10_000, async () => Bun.deepEquals(await view(), nothing));
+      await node.startAgent({ sandboxes: ["another"] });
+      await pollUntil("an empty network", 10_000, async () => Bun.deepEquals(await node.view(), nothing));
     }, 60_000);
 
     test("with --network=builtin the delegate executes what the agent would, and ends what was made of the chain", async () => {

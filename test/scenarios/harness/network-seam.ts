@@ -4,6 +4,7 @@ import { definitionsOfStandaloneNode } from "../../../agent/serve/network/networ
 import type { Agent } from "../../../agent/wiring/agent.ts";
 import type { AttachmentLocks } from "../../../cni/attachment-locks.ts";
 import type { AgentAnswer } from "../../../cni/delegate/ask-agent.ts";
+import { type AttachmentAges, createAttachmentAges } from "../../../cni/delegate/attachment-ages.ts";
 import { collectGarbage } from "../../../cni/delegate/collect-garbage.ts";
 import { type DelegateCall, decodeDelegateCall, encodeDelegateCall } from "../../../cni/delegate/delegate-call.ts";
 import { type DelegateConf, formatDelegateList } from "../../../cni/delegate/delegate-conf.ts";
@@ -58,6 +59,7 @@ interface Executor {
 interface ServingAgent {
   readonly executor: Executor;
   readonly deleted: DeletedAttachments;
+  readonly ages: AttachmentAges;
   readonly lifetime: AgentLifetime;
 }
 
@@ -102,17 +104,19 @@ export class NodeNetwork implements SandboxNetwork {
     const filesBelow = (root: string) =>
       lifetime.wrap<Files>({ name: "network", adapter: this.#disk.at(root), verbs: filesVerbs, subjectOf });
     const executor = this.#createExecutor({ exec, filesBelow, clock, process: lifetime.signal });
-    this.#agent = { executor, deleted: createDeletedAttachments(), lifetime };
+    const ages = createAttachmentAges(clock);
+    this.#agent = { executor, deleted: createDeletedAttachments(), ages, lifetime };
     const isNamespace = async (path: string) => this.#namespaces.has(path);
+    // The chain has no built-in network.
+    const garbageDeps = { ...executor, ages, recordedAttachments: () => [], socket: conf.socket, isNamespace };
     const audit = createNetworkAudit({
       async listSandboxes() {
-        const listedAt = clock.now();
+        const listedAtMs = clock.monotonicMs();
         const sandboxes = await runtime.listPodSandbox({});
         const isReady = new Map(sandboxes.map(({ id, state }) => [id, state === PodSandboxState.SANDBOX_READY]));
-        return { isReady, listedAt };
+        return { isReady, listedAtMs };
       },
-      collectGarbage: (sandboxes, signal) =>
-        collectGarbage({ ...executor, socket: conf.socket, isNamespace }, sandboxes, signal),
+      collectGarbage: (sandboxes, signal) => collectGarbage(garbageDeps, sandboxes, signal),
       ...{ clock, log },
     });
     agent.runtimeListed.subscribe(audit.wake);
@@ -191,13 +195,13 @@ export class NodeNetwork implements SandboxNetwork {
   async #askAgent(call: DelegateCall, signal: AbortSignal): Promise<AgentAnswer> {
     const agent = this.#agent;
     if (agent === undefined || agent.lifetime.signal.aborted) return { kind: "away" };
-    const { executor, deleted, lifetime } = agent;
+    const { executor, deleted, ages, lifetime } = agent;
     const left = new AbortController();
     const remove = onAbort(signal, () => lifetime.signal.aborted || left.abort());
     const lost = aborted(lifetime.signal).then(() => ({ kind: "lost", reason: "the connection is closed" }) as const);
     const definitions = definitionsOfStandaloneNode;
     const sent = decodeDelegateCall(encodeDelegateCall(call));
-    const deps = { ...executor, deleted, definitions, setDefaultRoute: refuseDefaultRoute };
+    const deps = { ...executor, deleted, ages, definitions, setDefaultRoute: refuseDefaultRoute };
     const executed = executeCall(deps, sent, left.signal, new AbortController().signal);
     const answered = executed.then((output) => ({ kind: "answered", output: output ?? {} }) as const);
     try {

@@ -44,7 +44,7 @@ test.skipIf(!isRoot)(
     expect(stdout.match(/^10\.222\.4\.2$/gm)).toHaveLength(1);
     expect(stdout).toContain('Device "eth0" does not exist.');
   },
-  60_000,
+  240_000,
 );
 
 /** The ranges come from the runtime alone. What must hold at each step is in the output. */
@@ -84,5 +84,5 @@ test.skipIf(!isRoot)(
       "left: ",
     ]);
   },
-  60_000,
+  240_000,
 );

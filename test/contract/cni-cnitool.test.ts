@@ -206,7 +206,7 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
           } finally {
             await rm(join(folder, "net.d", file));
           }
-        }, 60_000);
+        }, 240_000);
 
     const oneAddress = [[{ subnet: "10.222.3.0/24", rangeStart: "10.222.3.2", rangeEnd: "10.222.3.2" }]];
 
@@ -225,7 +225,7 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
         expect((await run("berth", "del")).exitCode).toBe(0);
         expect((await run("berth", "add", "second")).exitCode).toBe(0);
       });
-    }, 60_000);
+    }, 240_000);
 
     test("a bridge that has another address is the plugin's own error, and its address is given back", async () => {
       await putNetwork("10-net.conflist", "1.0.0", { plugins: [bridge({ ipam: hostLocal(oneAddress) })] });
@@ -242,6 +242,6 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
         });
         expect([await leases(), await interfaces()]).toEqual([[], ["brtest0"]]);
       });
-    }, 60_000);
+    }, 240_000);
   });
 });

@@ -223,7 +223,7 @@ describe.each(forms)("$name", (form) => {
     } finally {
       await stopped.end();
     }
-  }, 30_000);
+  }, 240_000);
 
   test("without an agent the program executes the call, also on the socket of one that was killed", async () => {
     expect(await call()).toMatchObject(noNetwork);

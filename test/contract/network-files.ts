@@ -102,7 +102,7 @@ export function networkFilesContract(name: string, make: () => Promise<NetworkFi
         await networkFiles.unmount(path("dead"), noSignal);
         expect(await mounts.mountPointsBelow(files.root)).toEqual([]);
       },
-      30_000,
+      240_000,
     );
   });
 }

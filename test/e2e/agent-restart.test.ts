@@ -4,7 +4,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { ignoringSigterm, podOf, script } from "./manifest.ts";
 import { containerId, linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const steady = ["a", "b", "c"];
 let node: TestNode;

@@ -9,7 +9,7 @@ import { hasDeadFileSystems, mountDeadFileSystem } from "../contract/dead-file-s
 import { podOf } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 describe.skipIf(!hasDeadFileSystems)("a server that does not answer", () => {
   let node: TestNode;

@@ -10,7 +10,7 @@ import { hasDeadFileSystems, mountDeadFileSystem } from "../contract/dead-file-s
 import { podOf, script } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 let node: TestNode;
 let folder: string;

@@ -23,7 +23,7 @@ afterAll(async () => {
   await node.agent.stop();
   await execa("umount", [disk], { reject: false });
   await node.tearDown();
-}, 60_000);
+}, 240_000);
 
 /** The agent tries to write a checkpoint again every five seconds; the rest is for the write. */
 const CHECKPOINT_MS = 5_500;
@@ -46,4 +46,4 @@ test("the checkpoint of a pod that started on a full disk is written when there 
   const [kept] = await node.waitUntilRunning("web");
   expect([kept?.uid, containerId(kept!), kept?.restarts]).toEqual([started?.uid, containerId(started!), 0]);
   expect(await node.log()).not.toContain("no source asks for this pod");
-}, 90_000);
+}, 240_000);

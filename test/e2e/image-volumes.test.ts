@@ -4,7 +4,7 @@ import { podOf, script } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const imageVolume = { name: "tools", image: { reference: busyboxImage, pullPolicy: "IfNotPresent" as const } };
 const mounting = (name: string, text: string) =>

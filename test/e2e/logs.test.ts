@@ -16,7 +16,7 @@ let node: TestNode;
 
 beforeAll(async () => {
   node = await startNode({ configuration: { containerLogMaxSize: "1Mi", containerLogMaxFiles: MAX_FILES } });
-}, 60_000);
+}, 240_000);
 afterAll(() => node.tearDown(), 60_000);
 
 const argv = (...args: readonly string[]) => ["logs", "--root-dir", node.paths.agentRoot, ...args];
@@ -75,7 +75,7 @@ test("the log of a container, of its last instance, and its end", async () => {
   expect(await berthLogs(name, "--since-time", time)).toMatchObject({ stdout: "line 2\nline 3" });
   expect(await berthLogs(name, "--limit-bytes", "9")).toMatchObject({ stdout: "to stderr" });
   await node.removeFile("twice.yaml");
-}, 30_000);
+}, 240_000);
 
 test("what has no log is refused in one line", async () => {
   await node.putManifest(podOf("idle"));
@@ -111,7 +111,7 @@ test("a follower gets every line over rotations, and its command ends with the c
   );
   expect((await readdir(await folderOf("rotated"))).length).toBeGreaterThan(1);
   await node.removeFile("rotated.yaml");
-}, 60_000);
+}, 240_000);
 
 async function sizeOf(path: string): Promise<number> {
   try {

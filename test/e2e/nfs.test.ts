@@ -11,7 +11,7 @@ import { makeNfsStandIn } from "../contract/nfs-stand-in.ts";
 import { podOf, script } from "./manifest.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 /* The kernels of test machines lack NFS: a stand-in for mount(8) mounts a tmpfs for the server `answers`, and hangs for `hangs`. */
 

@@ -8,7 +8,7 @@ import { freePort } from "./free-port.ts";
 import { ignoringSigterm, podOf, script } from "./manifest.ts";
 import { containerId, linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const [unknown, mounted] = ["11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"];
 

@@ -7,7 +7,7 @@ import type { VolumeMount } from "../../proto/kubernetes/gen/types.ts";
 import { podOf, script } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const mounts = createMounts();
 let node: TestNode;

@@ -38,7 +38,7 @@ describe.skipIf(skip !== undefined)("the reference kubelet", () => {
     expect(existsSync("/var/lib/kubelet")).toBe(hadFolder);
     expect(left.toSorted()).toEqual(["containerd.log", "pod-logs", "reference-kubelet.log"]);
     expect(await findLeakedResources(before)).toEqual([]);
-  }, 60_000);
+  }, 240_000);
 
   const read = async <T>(kind: string, name: string) =>
     JSON.parse(await plane.kubectl(["get", kind, name, "--output=json"])) as T;

@@ -8,7 +8,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { ignoringSigterm, podOf, script, upUntilStopped } from "./manifest.ts";
 import { startNode, type TestNode, waitForOutput } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 let node: TestNode;
 let endWatch: () => void;

@@ -9,7 +9,7 @@ import { isReady, startNode, type TestNode } from "./node.ts";
 
 const reason = skipWithoutRunc("pods with user namespaces on a real runtime");
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const volumes = [{ name: "shared", emptyDir: {} }];
 const volumeMounts = [{ name: "shared", mountPath: "/shared" }];

@@ -5,7 +5,7 @@ import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.t
 import { barePod, deployment, type Manifest, podSpec } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(240_000);
 
 const skip = skipWithoutPrograms("pods that exceed a node's resources");
 

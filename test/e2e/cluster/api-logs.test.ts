@@ -5,7 +5,7 @@ import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.t
 import { barePod } from "./api-objects.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const skip = skipWithoutPrograms("kubectl logs");
 const LINES = 40_000;

@@ -16,7 +16,7 @@ import {
   startClusterNode,
 } from "./node.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(240_000);
 
 const skip = skipWithoutPrograms("PersistentVolumeClaims");
 const nodeName = "node-a";

@@ -36,7 +36,7 @@ const UNRECORDED = 0.005;
 /** The number of fields that may differ in one run of Berth and not in the second: states that one run has missed. */
 const UNREPEATED = 3;
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const skip = skipWithoutPrograms("what differs from the reference kubelet");
 const selectedCases = process.env["BERTH_PODS"]?.split(",");

@@ -14,7 +14,7 @@ import { checkOutage } from "./api-server-outage.ts";
 import { areContainersReady, type ClusterNode, startClusterNode, uidsOf } from "./node.ts";
 import { recordStatuses } from "./status-recording.ts";
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(240_000);
 
 const skip = skipWithoutPrograms("a cluster whose parts fail");
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));

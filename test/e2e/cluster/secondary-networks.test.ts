@@ -14,7 +14,7 @@ import { type NetworkNode, prepareNetworks } from "../network-node.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(90_000);
+setDefaultTimeout(240_000);
 
 const role = join(import.meta.dirname, "../../../deploy/network-attachment-definitions.yaml");
 const networksAnnotation = "k8s.v1.cni.cncf.io/networks";

@@ -10,7 +10,7 @@ import { barePod, daemonSet, deployment, job, podSpec } from "./api-objects.ts";
 import { MANY_PODS } from "./many-pods.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(240_000);
 
 const skip = skipWithoutPrograms("workloads of a cluster on its node");
 

@@ -1,0 +1,36 @@
+import { expect, test } from "bun:test";
+import { pollUntil } from "./poll-until.ts";
+
+/** Polls what never comes for 30 ms, while processes wait for a processor in this share of the time; returns the time it took. */
+async function giveUp(stallShare: number): Promise<number> {
+  const startedMs = performance.now();
+  const waitedMs = () => performance.now() - startedMs;
+  const never = pollUntil(
+    "a word",
+    30,
+    () => false,
+    1,
+    () => stallShare * waitedMs(),
+  );
+  await expect(never).rejects.toThrow(/^gave up after \d+ ms waiting for: a word$/);
+  return waitedMs();
+}
+
+test("the result is the first one that is neither false nor undefined, 0 and the empty string included", async () => {
+  const results = [false, undefined, 0, 1] as const;
+  let calls = 0;
+  expect(await pollUntil("a number", 10_000, () => results[calls++])).toBe(0);
+  expect(await pollUntil("a text", 10_000, async () => "")).toBe("");
+  expect(calls).toBe(3);
+});
+
+test("gives up after its time, and later while processes wait for a processor", async () => {
+  expect(await giveUp(0)).toBeGreaterThan(30);
+  expect(await giveUp(0.75)).toBeGreaterThan(60);
+  expect(await giveUp(1)).toBeGreaterThan(90);
+});
+
+test("what the condition throws ends the polling", async () => {
+  const failing = pollUntil("a word", 10_000, () => Promise.reject(new Error("no such pod")));
+  await expect(failing).rejects.toThrow("no such pod");
+});

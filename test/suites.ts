@@ -43,7 +43,7 @@ const heavy = /^test\/e2e\/cluster\/(differential|faults|outages|workloads)\.tes
 
 /** Tests that mostly wait, for back-offs, grace periods and timeouts: they use between a tenth and a third of a processor. */
 const idle =
-  /^test\/e2e\/(agent-restart|restart-policy|thirty-pods|unrunnable-pod|upgrade|cluster\/rotation)\.test\.ts$/;
+  /^test\/e2e\/(agent-restart|restart-policy|unrunnable-pod|cluster\/rotation)\.test\.ts$/;
 
 /** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
 const needsMachine = /^test\/e2e\/|^test\/contract\/(?!.*-fake(\.long)?\.test\.ts$)/;

@@ -8,14 +8,14 @@ test("the age of what this process has added does not change with the wall clock
   const clock = new FakeClock();
   const ages = createAttachmentAges(clock);
   const modifiedAt = clock.now();
-  ages.onAdded("web");
+  ages.resetAge("web");
   await clock.advance(1_000);
   for (const stepMs of [YEAR_MS, -2 * YEAR_MS]) {
     clock.stepWallClock(stepMs);
     expect(ages.ageAt(clock.monotonicMs(), "web", modifiedAt)).toBe(1_000);
   }
   expect(ages.ageAt(400, "web", modifiedAt)).toBe(400);
-  ages.onAdded("web");
+  ages.resetAge("web");
   expect(ages.ageAt(clock.monotonicMs(), "web", modifiedAt)).toBe(0);
   expect(ages.ageAt(400, "web", modifiedAt)).toBe(-600);
 });
@@ -43,7 +43,7 @@ test("a file from the future is as old as this process knows of it", async () =>
 test("the newest thousand are remembered", async () => {
   const clock = new FakeClock();
   const ages = createAttachmentAges(clock);
-  for (let index = 0; index <= 1_000; index++) ages.onAdded(`c${index}`);
+  for (let index = 0; index <= 1_000; index++) ages.resetAge(`c${index}`);
   await clock.advance(1_000);
   const old = clock.now() - 300_000;
   expect(["c0", "c1", "c1000"].map((id) => ages.ageAt(clock.monotonicMs(), id, old))).toEqual([

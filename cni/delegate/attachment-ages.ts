@@ -5,8 +5,8 @@ import type { Clock, Instant } from "../../host/clock.ts";
  * of files are by the wall clock, which a node without a battery sets forward by years while its first pods start.
  */
 export interface AttachmentAges {
-  /** To be called after ADD. Remembers the newest thousand. */
-  onAdded(containerId: string): void;
+  /** Counts the age from now: ADD begins, or has succeeded. Remembers the newest thousand. */
+  resetAge(containerId: string): void;
   /**
    * The age at `atMs` of the monotonic clock, in milliseconds; below zero for what was added after that. Of a container that this
    * process does not know, the time of a file decides.
@@ -28,7 +28,7 @@ export function createAttachmentAges({ now, monotonicMs }: Pick<Clock, "now" | "
   }
 
   return {
-    onAdded: (containerId) => remember(containerId, monotonicMs()),
+    resetAge: (containerId) => remember(containerId, monotonicMs()),
     ageAt(atMs, containerId, modifiedAt) {
       // A file from the future was written before the clock was set back.
       const byFileMs = Math.max(0, now() - modifiedAt);

@@ -166,3 +166,12 @@ test("what an ADD of a built-in network that was killed has left is deleted, wha
     calls: ["GC pods with none", "DEL renamed gone", "DEL renamed web", "DEL pods killed"],
   });
 });
+
+test("a record of the current network stays if its list has disableGC", async () => {
+  const list = JSON.stringify({ ...JSON.parse(listOf("pods")), disableGC: true });
+  const recorded = [
+    ["renamed", "gone"],
+    ["pods", "killed"],
+  ] as const;
+  expect(await collect({ entries: [], recorded, list })).toMatchObject({ outcome: { deleted: ["renamed-gone-eth0"] } });
+});

@@ -61,7 +61,7 @@ export async function collectGarbage(
   await collectSecondaryNetworks(collection, chain);
   if (chain !== undefined) await collectCurrentChain(collection, chain);
   await collectEarlierChains(collection, chain);
-  await collectRecords(collection);
+  await collectRecords(collection, chain);
   throwFailures(collection.failures);
   const youngestMs = collection.youngestMs();
   const againAfterMs = youngestMs === undefined ? undefined : YOUNG_FOR_MS - youngestMs;
@@ -152,11 +152,14 @@ async function collectEarlierChains(
 }
 
 /**
- * Deletes the recorded attachments of built-in networks that neither a sandbox nor the cache has: their ADD was killed. GC of the
- * current chain has deleted its own ones; those of a list that was renamed or removed since are in no other place. Further plugins
- * of that list are not known any more.
+ * Deletes recorded attachments of built-in networks that have neither a sandbox nor an entry in the cache: their ADD was killed. GC
+ * of the current chain deletes those of its network; this finds those of a list that has been renamed or removed. Other plugins
+ * of that list are unknown now. A list with `disableGC` is left alone.
  */
-async function collectRecords({ deps, sandboxes, signal, deleted, noteYoung, attempt }: Collection): Promise<void> {
+async function collectRecords(
+  { deps, sandboxes, signal, deleted, noteYoung, attempt }: Collection,
+  chain: NetworkConf | undefined,
+): Promise<void> {
   const { cni, cache, ages, recordedAttachments } = deps;
   await attempt(async () => {
     const recorded = recordedAttachments().filter(({ containerId }) => !sandboxes.isReady.has(containerId));
@@ -164,7 +167,7 @@ async function collectRecords({ deps, sandboxes, signal, deleted, noteYoung, att
     const cached = new Set((await cache.list()).entries.map(cacheFileName));
     for (const { network, containerId, ifName, writtenAt } of recorded) {
       const key = { network, containerId, ifName };
-      if (cached.has(cacheFileName(key))) continue;
+      if (cached.has(cacheFileName(key)) || (chain?.disableGC === true && chain.name === network)) continue;
       const ageMs = ages.ageAt(sandboxes.listedAtMs, containerId, writtenAt);
       // Its ADD may still be running, or the runtime may be creating its sandbox.
       if (ageMs < YOUNG_FOR_MS) {

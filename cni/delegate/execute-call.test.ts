@@ -58,7 +58,7 @@ async function run(
   const { signal } = new AbortController();
   const definitions = { read: () => Promise.reject(new Error("read")), publishStatus: async () => {} };
   const locks = { withAttachment: () => Promise.reject(new Error("locked")) };
-  const ages = { onAdded: (containerId: string) => void calls.push(`added ${containerId}`) };
+  const ages = { resetAge: (containerId: string) => void calls.push(`reset age of ${containerId}`) };
   const deps = { cni, cache, locks, files, confDir: "/c", definitions, deleted, ages, setDefaultRoute: () => {} };
   const output = await executeCall(deps, { verb, attachment }, signal);
   return { calls, output };
@@ -66,7 +66,7 @@ async function run(
 
 test("ADD takes the network of the folder, and answers in the delegate's version", async () => {
   expect(await run("ADD", listOf("pods"))).toEqual({
-    calls: ["ADD pods", "added 3f2a"],
+    calls: ["reset age of 3f2a", "ADD pods", "reset age of 3f2a"],
     output: { cniVersion: "1.0.0", interfaces: result.interfaces, ips: result.ips },
   });
 });
@@ -112,7 +112,7 @@ test("a second DEL of an attachment calls nothing, unless the attachment was add
   expect(await callsOf("DEL")).toEqual([]);
   // Another process has added it.
   expect(await callsOf("DEL", "pods")).toEqual(["DEL pods with pods"]);
-  expect(await callsOf("ADD")).toEqual(["ADD pods", "added 3f2a"]);
+  expect(await callsOf("ADD")).toEqual(["reset age of 3f2a", "ADD pods", "reset age of 3f2a"]);
   expect(await callsOf("DEL")).toEqual(["DEL pods with pods"]);
 });
 

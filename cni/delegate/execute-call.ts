@@ -36,8 +36,8 @@ export interface ExecuteCallDeps {
   readonly definitions: NetworkDefinitions;
   /** The attachments that earlier calls have deleted; undefined in a process that executes one call. */
   readonly deleted?: DeletedAttachments;
-  /** Gets each ADD that has succeeded; undefined in a process that executes one call. */
-  readonly ages?: Pick<AttachmentAges, "onAdded">;
+  /** Learns when each ADD begins and when it has succeeded; undefined in a process that executes one call. */
+  readonly ages?: Pick<AttachmentAges, "resetAge">;
 }
 
 /** A call's result as JSON of the delegate's version; undefined for a verb that has none. */
@@ -71,9 +71,11 @@ async function executeVerb(
   switch (verb) {
     case "ADD": {
       deleted?.remove(attachment);
+      // The record of a built-in network exists during ADD, and the wall clock may be set in between.
+      ages?.resetAge(attachment.containerId);
       const conf = await loadChain(files, confDir);
       const result = await addPodNetworks(deps, conf, attachment, signals);
-      ages?.onAdded(attachment.containerId);
+      ages?.resetAge(attachment.containerId);
       return formatResult(result, DELEGATE_VERSION);
     }
     case "CHECK": {

@@ -93,7 +93,7 @@ export interface TestNode {
   tearDown(): Promise<void>;
 }
 
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 60_000;
 
 /** Starts a node with a running agent and without pods. */
 export async function startNode({ configuration, binary, ...options }: TestNodeOptions = {}): Promise<TestNode> {

@@ -43,7 +43,9 @@ export async function serveExec(options: ExecServerOptions): Promise<ExecServer>
       refuse(socket, { status: 500, message: messageOf(error) });
     });
   });
-  await listenOnRootSocket(server, path, (err) => log.error({ err, socket: path }, "the socket has failed"));
+  await listenOnRootSocket(server, path, (err) =>
+    log.error({ err, socket: path }, "a connection to the socket was not accepted"),
+  );
   return {
     stop: () =>
       new Promise((resolve) => {

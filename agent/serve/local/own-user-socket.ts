@@ -33,7 +33,9 @@ export async function listenForOwnUser(
     socket.once("close", () => connections.delete(socket));
     server.emit("connection", socket);
   });
-  await listenOnRootSocket(listener, path, (err) => log.error({ err, socket: path }, "the socket has failed"));
+  await listenOnRootSocket(listener, path, (err) =>
+    log.error({ err, socket: path }, "a connection to the socket was not accepted"),
+  );
   return {
     close: () =>
       new Promise((resolve) => {

@@ -111,7 +111,7 @@ async function useObjects(
 async function waitUntilBound({ bed: { plane }, side }: CaseRun, claims: readonly string[] = []): Promise<void> {
   if (claims.length === 0) return;
   const names = claims.map((name) => `persistentvolumeclaim/${name}`);
-  const condition = ["--for=jsonpath={.status.phase}=Bound", "--timeout=60s"];
+  const condition = ["--for=jsonpath={.status.phase}=Bound", "--timeout=180s"];
   await plane.kubectl(["wait", ...names, ...condition, `--namespace=${side.namespace}`]);
 }
 

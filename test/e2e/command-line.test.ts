@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 const run = (program: string, ...args: readonly string[]) =>
-  execa(program, [...args], { reject: false, timeout: 20_000 });
+  execa(program, [...args], { reject: false, timeout: 60_000 });
 
 /** Runs the agent with these lines as its configuration file. The agent is expected to refuse them and exit. */
 async function withConfiguration(...lines: readonly string[]) {

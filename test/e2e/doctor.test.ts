@@ -23,7 +23,7 @@ for (const version of ["1.6", "2.1"] as const)
     async function doctor(...args: readonly string[]) {
       const { stdout, exitCode } = await execa(builtBinary, ["doctor", "-o", "json", ...flags(), ...args], {
         reject: false,
-        timeout: 30_000,
+        timeout: 60_000,
       });
       const { findings, ...report } = JSON.parse(stdout) as DoctorReport;
       const of = (check: Finding["check"]) => findings.filter((finding) => finding.check === check);
@@ -59,7 +59,7 @@ for (const version of ["1.6", "2.1"] as const)
 
     test("doctor takes the flags of the running agent, also without its --config", async () => {
       const argv = ["doctor", "-o", "json", `--root-dir=${node.paths.agentRoot}`];
-      const { stdout } = await execa(builtBinary, argv, { reject: false, timeout: 30_000 });
+      const { stdout } = await execa(builtBinary, argv, { reject: false, timeout: 60_000 });
       const found = (JSON.parse(stdout) as DoctorReport).findings.map(({ what }) => what);
       expect(found).toContainEqual(
         expect.stringMatching(new RegExp(`^that of the running agent .process ${node.agent.pid}., .*--config`)),
@@ -105,7 +105,7 @@ for (const version of ["1.6", "2.1"] as const)
       const own = [`--config=${config}`, `--root-dir=${node.paths.agentRoot}`];
       const { stdout } = await execa("setpriv", [...absentUser, binary, "doctor", ...own], {
         reject: false,
-        timeout: 30_000,
+        timeout: 60_000,
       });
       expect(stdout).toMatch(/^warning {2}user +not root: /m);
       expect(stdout).toMatch(/^warning {2}container runtime +this user may not connect to /m);

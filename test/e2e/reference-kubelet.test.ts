@@ -72,6 +72,6 @@ describe.skipIf(skip !== undefined)("the reference kubelet", () => {
     // The API server calls the kubelet, which accepts its client certificate.
     expect(await plane.kubectl(["exec", "web", "--", "cat", "/proc/1/comm"])).not.toBe("");
 
-    await plane.kubectl(["delete", "pod", "web", "--grace-period=1", "--timeout=30s"]);
+    await plane.kubectl(["delete", "pod", "web", "--grace-period=1", "--timeout=180s"]);
   }, 120_000);
 });

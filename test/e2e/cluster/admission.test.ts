@@ -52,7 +52,7 @@ describe.skipIf(skip !== undefined)("on a node with maxPods 20", () => {
     });
   };
   const remove = async (...pods: readonly Pod[]) => {
-    await cluster.kubectl("delete", "pod", ...pods.map(({ metadata }) => metadata.name ?? ""), "--timeout=60s");
+    await cluster.kubectl("delete", "pod", ...pods.map(({ metadata }) => metadata.name ?? ""), "--timeout=180s");
   };
 
   test("twenty of a hundred bound pods run, and the others fail with OutOfpods", async () => {
@@ -132,8 +132,8 @@ describe.skipIf(skip !== undefined)("on a node with maxPods 20", () => {
     const [gone] = (await cluster.pods("crowd")).filter(areContainersReady);
     if (gone !== undefined) await remove(gone);
     await bind(both.find((pod) => !isFailed(pod)));
-    await cluster.kubectl("rollout", "status", "deployment/again", "--timeout=30s");
-    await cluster.kubectl("delete", "deployment", "again", "--cascade=foreground", "--timeout=30s");
+    await cluster.kubectl("rollout", "status", "deployment/again", "--timeout=180s");
+    await cluster.kubectl("delete", "deployment", "again", "--cascade=foreground", "--timeout=180s");
   });
 
   test("a node selector is matched against the node's labels at the time of admission", async () => {

@@ -94,8 +94,8 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     const fromManifest = podOf("static", { ...notes, readinessProbe: slowly(3, "readiness") }, withNotes);
     await node.putManifest({ ...fromManifest, metadata: { ...fromManifest.metadata, labels } });
     const names = ["slow", "started-slowly", "thrice", `static-${node.name}`];
-    await cluster.kubectl("wait", "--for=create", ...names.map((name) => `pod/${name}`), "--timeout=30s");
-    await cluster.kubectl("wait", "--for=condition=Ready", ...names.map((name) => `pod/${name}`), "--timeout=50s");
+    await cluster.kubectl("wait", "--for=create", ...names.map((name) => `pod/${name}`), "--timeout=180s");
+    await cluster.kubectl("wait", "--for=condition=Ready", ...names.map((name) => `pod/${name}`), "--timeout=180s");
     const uids = new Map((await node.pods()).map(({ name, uid }) => [name, uid]));
     const countProbes = async (name: string, note: string) => {
       const path = `pods/${uids.get(name)}/volumes/kubernetes.io~empty-dir/notes/${note}`;
@@ -126,14 +126,14 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     await endpoints.stop();
     await cluster.kubectl("delete", "service", "web");
     await node.removeFile("static.yaml");
-    await cluster.kubectl("delete", "pod", ...names.slice(0, 3), "--timeout=30s");
+    await cluster.kubectl("delete", "pod", ...names.slice(0, 3), "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
   test("after a reboot without an API server, its pods start again once, and the API server learns of it later", async () => {
     const { node, plane } = cluster;
     await cluster.apply([barePod("kept", {})]);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod/kept", "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/kept", "--timeout=180s");
     const before = await cluster.pod("kept");
     const [was] = before.status?.containerStatuses ?? [];
     await plane.stopApiServer();
@@ -183,7 +183,7 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     const ofPod = events.filter(({ involvedObject }) => involvedObject.name === "kept");
     expect(ofPod.filter(({ reason }) => reason === "SandboxChanged").map(({ count }) => count)).toEqual([1]);
     expect(ofPod.filter(({ reason }) => reason === "Started").map(({ count }) => count)).toEqual([1, 1]);
-    await cluster.kubectl("delete", "pod", "kept", "--timeout=30s");
+    await cluster.kubectl("delete", "pod", "kept", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
@@ -205,7 +205,7 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     ];
     const spec = { volumes, automountServiceAccountToken: true };
     await cluster.apply([barePod("usual", { command: script(text), volumeMounts }, spec)]);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod/usual", "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/usual", "--timeout=180s");
     const { metadata, spec: made } = await cluster.pod("usual");
     const volumesOfPod = join(node.paths.agentRoot, "pods", metadata.uid!, "volumes");
     const tokenVolume = made.volumes?.find(({ projected }) => projected !== undefined)?.name ?? "";
@@ -241,7 +241,7 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
       const colour = await readFile(join(volumesOfPod, "kubernetes.io~configmap/site/colour"), "utf8");
       return colour === "red" && (await token()) !== tokenBefore && !(await status()).includes("come from the disk");
     });
-    await cluster.kubectl("delete", "pod", "usual", "--timeout=30s");
+    await cluster.kubectl("delete", "pod", "usual", "--timeout=180s");
     await cluster.waitUntilEmpty();
     await pollUntil("nothing to be kept", 10_000, async () => (await kept()).length === 0);
     expect(await readdir(disk)).toEqual(["runs"]);

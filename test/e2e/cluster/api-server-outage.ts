@@ -29,7 +29,7 @@ export async function checkOutage(cluster: ClusterNode, audit: AuditLog, outageM
     ),
     barePod("stays"),
   ]);
-  await cluster.kubectl("wait", "--for=condition=Ready", "pod/ends", "pod/restarts", "pod/stays", "--timeout=30s");
+  await cluster.kubectl("wait", "--for=condition=Ready", "pod/ends", "pod/restarts", "pod/stays", "--timeout=180s");
   const stays = await cluster.pod("stays");
   const restarts = await cluster.pod("restarts");
   await cluster.plane.stopApiServer();
@@ -64,6 +64,6 @@ export async function checkOutage(cluster: ClusterNode, audit: AuditLog, outageM
   expect(same?.status?.containerStatuses).toEqual(stays.status!.containerStatuses!);
   await cluster.kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=10s");
 
-  await cluster.kubectl("delete", "pod", "ends", "restarts", "stays", "--timeout=20s");
+  await cluster.kubectl("delete", "pod", "ends", "restarts", "stays", "--timeout=180s");
   await cluster.waitUntilEmpty();
 }

@@ -52,7 +52,7 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
   beforeAll(async () => {
     cluster = await startClusterNode();
     await cluster.create(statsPods);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=180s");
   }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 
@@ -171,7 +171,7 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
   test("the rate of CPU time and a steady working set are those of direct readings", async () => {
     const name = "busy";
     await cluster.create([busyPod({ cpuLimit: "300m", heldMb: 100 })]);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod", name, "--timeout=60s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod", name, "--timeout=180s");
     const measure = async () => {
       const [before, fromMs] = [await readDirectly(cluster, name), performance.now()];
       const pod = (await summaryOf()).pods.find(({ podRef }) => podRef.name === name);

@@ -136,7 +136,7 @@ async function startNode(): Promise<void> {
 
 async function tearDown(): Promise<void> {
   try {
-    await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.kubectl("delete", "pods", "--all", "--timeout=180s");
     await cluster.waitUntilEmpty();
     expect(await readdir(reservations).catch(ifAbsent([]))).toEqual([]);
     expect(await networks.berthCni("uninstall")).toMatchObject({ exitCode: 0 });
@@ -230,7 +230,7 @@ function registerMode(mode: ProxyMode): void {
     await addressesOf("late");
     expect(await answers("machine", [hostOf(node.ipv4, lateHostPort)])).toEqual([`late ${machine.ipv4}`]);
     expect(await proxy!.rules()).toEqual(rules);
-    await cluster.kubectl("delete", "pod", "late", "--timeout=30s");
+    await cluster.kubectl("delete", "pod", "late", "--timeout=180s");
     const isClosed = async () => (await berthRules(cluster.node.folder)) === ownRules;
     await pollUntil("the rules without the pod's host port", 10_000, isClosed);
     expect(await answers("machine", [hostOf(node.ipv4, lateHostPort)])).toEqual([NO_ANSWER]);
@@ -273,7 +273,7 @@ function registerAll(): void {
   test("with pod CIDRs each pod gets an address of each, and reaches the others, as the node does", async () => {
     const patch = JSON.stringify({ spec: { podCIDR: podCIDRs[0], podCIDRs } });
     await cluster.kubectl("patch", "node", cluster.node.name, "--type=merge", `--patch=${patch}`);
-    await cluster.kubectl("wait", "--for=condition=Ready", `node/${cluster.node.name}`, "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=Ready", `node/${cluster.node.name}`, "--timeout=180s");
     await cluster.apply([
       serverPod("web-2", "web"),
       barePod("client"),

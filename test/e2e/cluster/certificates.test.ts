@@ -114,7 +114,7 @@ describe.skipIf(skip !== undefined)("on a server with the APIs of certificates, 
     return chain;
   };
   const remove = async (...names: readonly string[]) => {
-    await cluster.kubectl("delete", "pod", ...names, "--timeout=30s");
+    await cluster.kubectl("delete", "pod", ...names, "--timeout=180s");
     await cluster.waitUntilEmpty();
     const { agentRoot } = cluster.node.paths;
     expect(await createMounts().mountPointsBelow(join(agentRoot, "pods"))).toEqual([]);

@@ -37,7 +37,7 @@ describe.skipIf(skip !== undefined)("with configMapAndSecretChangeDetectionStrat
     return pod!;
   };
   const remove = async () => {
-    await cluster.kubectl("delete", "pod/web", "configmap/site", "--timeout=30s");
+    await cluster.kubectl("delete", "pod/web", "configmap/site", "--timeout=180s");
     await cluster.waitUntilEmpty();
   };
   /** How many watches of single ConfigMaps the API server serves. Its own programs have some. */

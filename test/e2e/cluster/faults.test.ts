@@ -39,7 +39,7 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
 
   test("a pod that was force-deleted while no agent ran ends with the next agent, and one that was bound and force-deleted never starts", async () => {
     await cluster.apply([barePod("old"), barePod("kept")]);
-    await kubectl("wait", "--for=condition=Ready", "pod/old", "pod/kept", "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", "pod/old", "pod/kept", "--timeout=180s");
     const kept = (await cluster.pod("kept")).status?.containerStatuses?.[0]?.containerID;
     const lifetimes = await recordLifetimes(cluster.node.containerd);
     await cluster.node.agent.kill9();
@@ -57,7 +57,7 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     expect(await cluster.runningUids()).toEqual({ containers: uidsOf(left), sandboxes: uidsOf(left) });
     expect(await lifetimes.all()).toEqual([]);
     lifetimes.stop();
-    await kubectl("delete", "pod", "kept", "--timeout=20s");
+    await kubectl("delete", "pod", "kept", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 

@@ -223,7 +223,7 @@ describe.skipIf(skip !== undefined)("bad input:", () => {
     const pod = barePod("most");
     const most = { ...pod, metadata: { ...pod.metadata, ...annotations(250_000) }, spec: { ...pod.spec, nodeName } };
     await plane.kubectl(["create", "--filename=-"], { input: JSON.stringify(most) });
-    await plane.kubectl(["wait", "--for=condition=Ready", "pod/most", "--timeout=30s"]);
+    await plane.kubectl(["wait", "--for=condition=Ready", "pod/most", "--timeout=180s"]);
     const larger = podOf("larger", {}, { automountServiceAccountToken: false });
     await node.putManifest({ ...larger, metadata: { ...larger.metadata, ...annotations(300_000) } });
     await node.waitForLogLine(
@@ -231,7 +231,7 @@ describe.skipIf(skip !== undefined)("bad input:", () => {
       "larger.yaml:",
       "metadata.annotations: Too long: may not be more than 262144 bytes",
     );
-    await plane.kubectl(["delete", "pod", "most", "--timeout=30s"]);
+    await plane.kubectl(["delete", "pod", "most", "--timeout=180s"]);
     await node.removeFile("larger.yaml");
     await node.waitUntilEmpty();
   });

@@ -128,5 +128,5 @@ function createJoinFixture(
 
 async function berthStatus({ paths }: TestNode, ...options: readonly string[]): Promise<string> {
   const argv = ["status", "--root-dir", paths.agentRoot, ...options];
-  return (await execa(builtBinary, argv, { timeout: 20_000 })).stdout;
+  return (await execa(builtBinary, argv, { timeout: 60_000 })).stdout;
 }

@@ -178,12 +178,12 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
     await apply([barePod("marked-two", markedMounts, marked)]);
     await waitForAgent("v1.36.3+berth", ["marked-one", "marked-two"]);
     expect(await markedVolumes("marked-two")).toEqual(ofKubelet);
-    await plane.kubectl(["delete", "pod", "marked-one", "--timeout=60s"]);
+    await plane.kubectl(["delete", "pod", "marked-one", "--timeout=180s"]);
     await node.agent.stop();
     await startKubelet();
     await waitForAgent("v1.36.3", ["marked-two"]);
     expect(await markedVolumes("marked-two")).toEqual(ofKubelet);
-    await plane.kubectl(["delete", "pod", "marked-two", "--timeout=60s"]);
+    await plane.kubectl(["delete", "pod", "marked-two", "--timeout=180s"]);
     const isEmpty = async () => (await readdir(join(node.paths.agentRoot, "pods"))).length === 0;
     await pollUntil("no directory of a pod", 30_000, isEmpty);
     await kubelet?.stop();

@@ -71,7 +71,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   });
 
   test("renews a lease that is owned by its Node object", async () => {
-    await kubectl("wait", "--for=create", "lease/node-a", "--namespace=kube-node-lease", "--timeout=20s");
+    await kubectl("wait", "--for=create", "lease/node-a", "--namespace=kube-node-lease", "--timeout=180s");
     const lease = JSON.parse(
       await kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", "--output=json"),
     ) as Lease;
@@ -81,7 +81,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
 
   test("berth status shows the connection, the lease, the node status and the watch", async () => {
     const argv = ["status", "--root-dir", cluster.node.paths.agentRoot];
-    const { stdout } = await execa(builtBinary, argv, { timeout: 20_000 });
+    const { stdout } = await execa(builtBinary, argv, { timeout: 60_000 });
     for (const line of [
       /^node +node-a, v1\.36\.\d+\+berth$/m,
       /^cluster +127\.0\.0\.1:\d+, connected since \S+Z \(\d+s\)$/m,
@@ -97,14 +97,14 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     async (version) => {
       const by = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
       await cluster.node.putManifest(podOf("still", {}, { automountServiceAccountToken: false }));
-      await by("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
-      await by("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
+      await by("wait", "--for=create", "pod/still-node-a", "--timeout=180s");
+      await by("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=180s");
       const [before, container] = [await staticPod(), await containerOf()];
       expect(before.metadata.annotations?.["kubernetes.io/config.source"]).toBe("file");
 
-      expect(await by("delete", "pod", "still-node-a", "--timeout=30s")).toContain('pod "still-node-a" deleted');
-      await by("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
-      await by("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
+      expect(await by("delete", "pod", "still-node-a", "--timeout=180s")).toContain('pod "still-node-a" deleted');
+      await by("wait", "--for=create", "pod/still-node-a", "--timeout=180s");
+      await by("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=180s");
       expect((await staticPod()).metadata.uid).not.toBe(before.metadata.uid);
       expect(await containerOf()).toBe(container);
       expect((await cluster.runningUids()).containers).toHaveLength(1);
@@ -147,13 +147,13 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
       const by = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
       const container = await containerOf();
       await cluster.apply([deployment("movable", 3), daemonSet("everywhere")], version);
-      await by("rollout", "status", "deployment/movable", "--timeout=30s");
-      await by("rollout", "status", "daemonset/everywhere", "--timeout=30s");
+      await by("rollout", "status", "deployment/movable", "--timeout=180s");
+      await by("rollout", "status", "daemonset/everywhere", "--timeout=180s");
       const before = uidsOf(await cluster.pods("movable"));
 
       await by("cordon", "node-a");
       expect(await by("get", "node", "node-a", "--no-headers")).toContain("Ready,SchedulingDisabled");
-      const said = await by("drain", "node-a", "--ignore-daemonsets", "--timeout=40s");
+      const said = await by("drain", "node-a", "--ignore-daemonsets", "--timeout=180s");
       expect(said.match(/^pod\/movable-\S+ evicted$/gm)).toHaveLength(3);
       expect(said).toContain("node/node-a drained");
       const waiting = await cluster.waitForPods(
@@ -167,7 +167,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
       expect((await cluster.runningUids()).containers).toHaveLength(2);
 
       await by("uncordon", "node-a");
-      await by("rollout", "status", "deployment/movable", "--timeout=30s");
+      await by("rollout", "status", "deployment/movable", "--timeout=180s");
       expect(await containerOf()).toBe(container);
     },
   );
@@ -175,7 +175,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   test("ends only the pods that do not tolerate its NoExecute taint", async () => {
     const toleration = { key: "maintenance", operator: "Exists", effect: "NoExecute" } as const;
     await cluster.apply([barePod("patient", {}, { tolerations: [toleration] })]);
-    await kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=180s");
     const [container, patient] = [await containerOf(), await cluster.pod("patient")];
 
     await older("taint", "node", "node-a", "maintenance=now:NoExecute");
@@ -190,24 +190,24 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect(await containerOf()).toBe(container);
 
     await kubectl("taint", "node", "node-a", "maintenance-");
-    await kubectl("rollout", "status", "deployment/movable", "--timeout=30s");
-    await kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
+    await kubectl("rollout", "status", "deployment/movable", "--timeout=180s");
+    await kubectl("rollout", "status", "daemonset/everywhere", "--timeout=180s");
     await cluster.waitForPods("three are up", "movable", (pods) => pods.length === 3 && pods.every(areContainersReady));
   });
 
   test("has nothing left of a static pod after its manifest is removed, nor of deleted pods", async () => {
     await cluster.node.removeFile("still.yaml");
-    await kubectl("wait", "--for=delete", "pod/still-node-a", "--timeout=30s");
-    await kubectl("delete", "deployment/movable", "daemonset/everywhere", "pod/patient", "--timeout=30s");
+    await kubectl("wait", "--for=delete", "pod/still-node-a", "--timeout=180s");
+    await kubectl("delete", "deployment/movable", "daemonset/everywhere", "pod/patient", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
   test("registers again when its Node object is deleted, and runs pods as before", async () => {
     const uid = () => kubectl("get", "node", "node-a", "--output=jsonpath={.metadata.uid}");
     const before = await uid();
-    await kubectl("delete", "node", "node-a", "--timeout=20s");
-    await kubectl("wait", "--for=create", "node/node-a", "--timeout=30s");
-    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=30s");
+    await kubectl("delete", "node", "node-a", "--timeout=180s");
+    await kubectl("wait", "--for=create", "node/node-a", "--timeout=180s");
+    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=180s");
     expect(await uid()).not.toBe(before);
     const owner = "--output=jsonpath={.metadata.ownerReferences[*].uid}";
     // The lease is missing for a while; the timeout reports any other failure.
@@ -215,8 +215,8 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await pollUntil("a lease of the new object", 30_000, async () => (await ownerOfLease()) === (await uid()));
 
     await cluster.apply([barePod("after")]);
-    await kubectl("wait", "--for=condition=Ready", "pod/after", "--timeout=30s");
-    await kubectl("delete", "pod", "after", "--timeout=20s");
+    await kubectl("wait", "--for=condition=Ready", "pod/after", "--timeout=180s");
+    await kubectl("delete", "pod", "after", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
@@ -300,11 +300,11 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
 
   test("logs with registerNode false that it waits for its Node object, and is Ready when the object is created", async () => {
     await cluster.node.agent.stop();
-    await kubectl("delete", "node", "node-a", "--timeout=20s");
+    await kubectl("delete", "node", "node-a", "--timeout=180s");
     await cluster.node.startAgent({ registerNode: false });
     await cluster.node.waitForLogLine("the cluster has no Node node-a, and registerNode is false: create it");
     const argv = ["status", "--root-dir", cluster.node.paths.agentRoot];
-    const { stdout } = await execa(builtBinary, argv, { timeout: 20_000 });
+    const { stdout } = await execa(builtBinary, argv, { timeout: 60_000 });
     expect(stdout).toMatch(
       /^node status +not reported yet: the cluster has no Node node-a, .* set registerNode to true\b/m,
     );
@@ -313,11 +313,11 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await cluster.apply([
       { apiVersion: "v1", kind: "Node", metadata: { name: "node-a", labels } as { name: string }, spec: {} },
     ]);
-    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=20s");
+    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=180s");
     expect((await node()).metadata.labels).toMatchObject({ team: "edge", "kubernetes.io/arch": expect.any(String) });
     await cluster.apply([barePod("welcome")]);
-    await kubectl("wait", "--for=condition=Ready", "pod/welcome", "--timeout=30s");
-    await kubectl("delete", "pod", "welcome", "--timeout=20s");
+    await kubectl("wait", "--for=condition=Ready", "pod/welcome", "--timeout=180s");
+    await kubectl("delete", "pod", "welcome", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 });

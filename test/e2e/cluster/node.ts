@@ -103,8 +103,8 @@ export async function startClusterNode(
   });
   try {
     await node.startAgent(configuration);
-    await cluster.kubectl("wait", "--for=create", `node/${node.name}`, "--timeout=30s");
-    await cluster.kubectl("wait", "--for=condition=Ready", `node/${node.name}`, "--timeout=30s");
+    await cluster.kubectl("wait", "--for=create", `node/${node.name}`, "--timeout=180s");
+    await cluster.kubectl("wait", "--for=condition=Ready", `node/${node.name}`, "--timeout=180s");
   } catch (cause) {
     const log = await node.log();
     await cluster.tearDown();

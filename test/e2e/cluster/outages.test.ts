@@ -88,7 +88,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   const waitUntilReady = (...names: readonly string[]) =>
     waitFor(`${names} up`, () => names.every((name) => areContainersReady(shown(name))));
   const remove = async (...names: readonly string[]) => {
-    await kubectl("delete", "pod", ...names, "--ignore-not-found", "--timeout=60s");
+    await kubectl("delete", "pod", ...names, "--ignore-not-found", "--timeout=180s");
     await cluster.waitUntilEmpty();
   };
   /** The time until the agent's first request after `since` arrived; Infinity if there is none. */
@@ -312,7 +312,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
       ([name, code]) => `${name}: ${code === 0 ? "Succeeded 0 Completed" : `Failed ${code} Error`}`,
     );
     expect([...exitCodes.keys()].map((name) => `${name}: ${outcomeOf(shown(name))}`)).toEqual(expected);
-    await kubectl("delete", "pods", "--all", "--timeout=60s");
+    await kubectl("delete", "pods", "--all", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 

@@ -58,13 +58,13 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       .map((line) => Number.parseInt(line, 10));
   };
   const deletePods = async (...names: readonly string[]) => {
-    await kubectl("delete", "pod", ...names, "--timeout=20s");
+    await kubectl("delete", "pod", ...names, "--timeout=180s");
     await cluster.waitUntilEmpty();
   };
 
   test("is Ready only while the condition of its readiness gate is True", async () => {
     await cluster.apply([barePod("gated", {}, { readinessGates: [{ conditionType: "example.com/fed" }] })]);
-    await kubectl("wait", "--for=condition=ContainersReady", "pod/gated", "--timeout=30s");
+    await kubectl("wait", "--for=condition=ContainersReady", "pod/gated", "--timeout=180s");
     expect(await conditionOf("gated", "Ready")).toBe(
       'False ReadinessGatesNotReady corresponding condition of pod readiness gate "example.com/fed" does not exist.',
     );
@@ -91,7 +91,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     const volumeMounts = [{ name: "notes", mountPath: "/notes" }];
     const withNotes = { volumes: [{ name: "notes", emptyDir: {} }] };
     await cluster.apply(names.map((name) => barePod(name, { readinessProbe, volumeMounts }, withNotes)));
-    await kubectl("wait", "--for=condition=Ready", ...names.map((name) => `pod/${name}`), "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", ...names.map((name) => `pod/${name}`), "--timeout=180s");
     const uids = (await cluster.pods()).map(({ metadata }) => metadata.uid);
     const noteOf = (uid: string | undefined) =>
       join(cluster.node.paths.agentRoot, `pods/${uid}/volumes/kubernetes.io~empty-dir/notes/2`);
@@ -149,7 +149,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     const { spec } = barePod("");
     const containers = Array.from({ length: 40 }, (_, index) => ({ ...spec.containers[0], name: `c${index}` }));
     await cluster.create([barePod("many", {}, { containers })]);
-    await kubectl("wait", "--for=condition=Ready", "pod/many", "--timeout=50s");
+    await kubectl("wait", "--for=condition=Ready", "pod/many", "--timeout=180s");
     await deletePods("many");
     stopping.abort();
     await watching;
@@ -169,7 +169,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
   test("is resized while it runs, and says so until the node has carried it out", async () => {
     const resources = { requests: { cpu: "20m", memory: "16Mi" }, limits: { cpu: "100m", memory: "64Mi" } };
     await cluster.apply([barePod("sized", { resources })]);
-    await kubectl("wait", "--for=condition=Ready", "pod/sized", "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", "pod/sized", "--timeout=180s");
     const resize = async (to: typeof resources) => {
       const body = JSON.stringify({ spec: { containers: [{ name: "main", resources: to }] } });
       await kubectl("patch", "pod", "sized", "--subresource=resize", `--patch=${body}`);
@@ -192,7 +192,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     );
     // While another pod has what it asks for, it keeps what it has.
     await cluster.apply([barePod("filler", { resources: { requests: { cpu: "300m" } } })]);
-    await kubectl("wait", "--for=condition=Ready", "pod/filler", "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", "pod/filler", "--timeout=180s");
     const most = { requests: { cpu: "1900m", memory: "32Mi" }, limits: { cpu: "2", memory: "128Mi" } };
     await resize(most);
     await kubectl("wait", "--for=condition=PodResizePending", "pod/sized", "--timeout=10s");
@@ -200,7 +200,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       /^True Deferred Node didn't have enough resource: cpu, requested: 1900, used: \d+, capacity: \d+$/,
     );
     expect(await containerOf()).toMatchObject({ allocatedResources: larger.requests, resources: larger });
-    await kubectl("delete", "pod", "filler", "--timeout=20s");
+    await kubectl("delete", "pod", "filler", "--timeout=180s");
     await pollUntil("the deferred resources", 20_000, () => runsWith(most));
     await resize(resources);
     await pollUntil("the old resources", 20_000, () => runsWith(resources));
@@ -227,7 +227,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     const address = await kubectl("get", "service", "my-greeter", "--output=jsonpath={.spec.clusterIP}");
     const command = script("(env | grep ^MY_GREETER_ | sort; cat /etc/resolv.conf) > /dev/termination-log");
     await cluster.apply([barePod("curious", { command }, { restartPolicy: "Never" })]);
-    await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/curious", "--timeout=30s");
+    await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/curious", "--timeout=180s");
     const { message = "" } = (await cluster.pod("curious")).status?.containerStatuses?.[0]?.state?.terminated ?? {};
     const lines = message.trim().split("\n");
     expect(lines.filter((line) => line.startsWith("MY_GREETER"))).toEqual([
@@ -243,7 +243,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     expect(lines).toContain("nameserver 10.191.0.10");
     expect(message).toMatch(/^search default\.svc\.cluster\.local svc\.cluster\.local cluster\.local\b/m);
     expect(message).toMatch(/^options .*\bndots:5\b/m);
-    await kubectl("delete", "service", "my-greeter", "--timeout=20s");
+    await kubectl("delete", "service", "my-greeter", "--timeout=180s");
     await deletePods("curious");
   });
 
@@ -264,7 +264,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       barePod("classed", {}, { runtimeClassName: "plain" }),
       barePod("lost", {}, { runtimeClassName: "missing" }),
     ]);
-    await kubectl("wait", "--for=condition=Ready", "pod/classed", "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", "pod/classed", "--timeout=180s");
     const sandboxes = await cluster.node.sandboxes();
     expect(sandboxes.map(({ metadata, runtimeHandler }) => [metadata?.name, runtimeHandler])).toEqual([
       ["classed", "runc"],
@@ -281,6 +281,6 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     });
     expect(event.message).toContain("no-such-handler");
     await deletePods("classed", "lost");
-    await kubectl("delete", "runtimeclass", "plain", "missing", "--timeout=20s");
+    await kubectl("delete", "runtimeclass", "plain", "missing", "--timeout=180s");
   });
 });

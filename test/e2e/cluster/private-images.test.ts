@@ -134,7 +134,7 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
     try {
       await apply("passing", "IfNotPresent", "right");
       await waitForPod("passing", "it is up", areContainersReady);
-      await cluster.kubectl("delete", "pod", "passing", "--timeout=60s");
+      await cluster.kubectl("delete", "pod", "passing", "--timeout=180s");
       expect(await readdir(folder)).toHaveLength(2);
       const removal = RemoveImageRequest.fromPartial({ image: { image } });
       await callCri(
@@ -167,7 +167,7 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
     await waitForPod("quiet", "it is up", areContainersReady);
     await waitForPod("thief", "it is up", areContainersReady);
     expect(await pulledMessage("quiet")).toBe(accessible());
-    await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.kubectl("delete", "pods", "--all", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
@@ -233,7 +233,7 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         await cluster.node.waitForLogLine("a credential provider returned no credentials for an image", "No such file"),
       ).toContain("vault");
       expect(linesContaining(await cluster.node.log(), login.password)).toEqual([]);
-      await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+      await cluster.kubectl("delete", "pods", "--all", "--timeout=180s");
       await cluster.waitUntilEmpty();
     });
 
@@ -265,7 +265,7 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         "not authorized to request tokens for",
       );
       // Otherwise its next retry could be the first one to get a token.
-      await cluster.kubectl("delete", "pod", "early", "--timeout=60s");
+      await cluster.kubectl("delete", "pod", "early", "--timeout=180s");
       const verbs = ["request-serviceaccounts-token-audience"];
       const rules = [{ verbs, apiGroups: [""], resources: ["vault.test"], resourceNames: ["builder"] }];
       const role = {
@@ -295,7 +295,7 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         "allowed",
       ]);
       expect(linesContaining(await cluster.node.log(), request.serviceAccountToken)).toEqual([]);
-      await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+      await cluster.kubectl("delete", "pods", "--all", "--timeout=180s");
       await cluster.waitUntilEmpty();
     });
 

@@ -99,7 +99,7 @@ describe.skipIf(skip !== undefined)("a private image", () => {
     const output = [log, await cluster.kubectl("get", "events,pods", "--output=json")].join("\n");
     const encoded = Buffer.from(`${login.username}:${login.password}`).toString("base64");
     expect([...linesContaining(output, "hunter2-"), ...linesContaining(output, encoded.slice(0, 20))]).toEqual([]);
-    await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.kubectl("delete", "pods", "--all", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 });

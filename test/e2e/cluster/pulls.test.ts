@@ -28,7 +28,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     const image = `127.0.0.1:${await freePort()}/berth.test/nowhere:1`;
     await cluster.apply([barePod("lost", { image })]);
     const waiting = "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}";
-    await cluster.kubectl("wait", `${waiting}=ImagePullBackOff`, "pod/lost", "--timeout=30s");
+    await cluster.kubectl("wait", `${waiting}=ImagePullBackOff`, "pod/lost", "--timeout=180s");
     const { status } = await cluster.pod("lost");
     expect(status?.phase).toBe("Pending");
     expect(status?.containerStatuses?.[0]?.state?.waiting?.message).toContain(`Back-off pulling image "${image}"`);
@@ -69,7 +69,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       expect(expected.filter((start) => !lines.some((line) => line.startsWith(start)))).toEqual([]);
     }
 
-    await cluster.plane.kubectl(["delete", "pod", "lost", "--timeout=20s"], { version: "1.32" });
+    await cluster.plane.kubectl(["delete", "pod", "lost", "--timeout=180s"], { version: "1.32" });
     await cluster.waitUntilEmpty();
   });
 
@@ -82,7 +82,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       await cluster.apply([barePod("hasty", { image }, { terminationGracePeriodSeconds: 30 })]);
       await pollUntil("the pull to be under way", 20_000, () => proxy.waiting() > 0);
       const started = performance.now();
-      await cluster.kubectl("delete", "pod", "hasty", "--timeout=20s");
+      await cluster.kubectl("delete", "pod", "hasty", "--timeout=180s");
       expect(performance.now() - started).toBeLessThan(10_000);
       await pollUntil("the runtime to ask no more", 10_000, () => proxy.waiting() === 0);
       await cluster.waitUntilEmpty();
@@ -111,7 +111,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     } finally {
       await proxy.close();
     }
-    await cluster.kubectl("delete", "pod", "patient", "--timeout=20s");
+    await cluster.kubectl("delete", "pod", "patient", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 });

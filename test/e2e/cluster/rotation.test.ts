@@ -36,12 +36,12 @@ describe.skipIf(skip !== undefined)("a running agent uses", () => {
     const pod = barePod(name);
     const bound = { ...pod, spec: { ...pod.spec, nodeName } };
     await fixture.plane.kubectl(["apply", "--filename=-"], { input: JSON.stringify(bound) });
-    await kubectl("wait", "--for=condition=Ready", `pod/${name}`, "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", `pod/${name}`, "--timeout=180s");
   };
   const checkNode = async (name: string) => {
     await waitForRenewal();
     await apply(name);
-    await kubectl("delete", "pod", name, "--timeout=30s");
+    await kubectl("delete", "pod", name, "--timeout=180s");
     expect(await containerOf()).toBe(container!);
   };
 
@@ -57,7 +57,7 @@ describe.skipIf(skip !== undefined)("a running agent uses", () => {
     container = await containerOf();
   }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
-    await kubectl("delete", "pod", "kept", "--timeout=30s");
+    await kubectl("delete", "pod", "kept", "--timeout=180s");
     await fixture?.end();
   });
 

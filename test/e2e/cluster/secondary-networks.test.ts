@@ -104,7 +104,7 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
     await networks.useConfDir(networks.delegateDir);
     await startOwner();
     await cluster.apply([resource]);
-    await cluster.kubectl("wait", "--for=condition=Established", `crd/${resource.metadata.name}`, "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=Established", `crd/${resource.metadata.name}`, "--timeout=180s");
     const ipam = { type: "host-local", subnet: "10.223.5.0/24", dataDir: join(cluster.node.folder, "lan-leases") };
     const capabilities = { mac: true };
     await cluster.apply([
@@ -125,7 +125,7 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
   });
 
   afterEach(async () => {
-    await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.kubectl("delete", "pods", "--all", "--timeout=180s");
     await cluster.waitUntilEmpty();
     expect(await secondaryRemains()).toEqual([]);
     expect(await networks.remains()).toMatchObject({ links: [], leases: [], cached: [] });

@@ -82,13 +82,13 @@ describe.skipIf(skip !== undefined)("a container of a cluster", () => {
     await pollUntil("a pod with the new value", 30_000, async () => {
       await cluster.apply([barePod("probe", { env: token, command: reportHash("TOKEN") }, { restartPolicy: "Never" })]);
       const probe = await waitForPod("probe", "it has ended", hasEnded);
-      await cluster.kubectl("delete", "pod", "probe", "--timeout=20s");
+      await cluster.kubectl("delete", "pod", "probe", "--timeout=180s");
       return terminationMessage(probe) === hashOf(`${secretPrefix}two`);
     });
     const now = await cluster.pod("steady");
     const idOf = ({ status }: Pod) => status?.containerStatuses?.[0]?.containerID;
     expect([now.status?.containerStatuses?.[0]?.restartCount, idOf(now)]).toEqual([0, idOf(before)]);
-    await cluster.kubectl("delete", "pod", "steady", "early", "whole", "--timeout=30s");
+    await cluster.kubectl("delete", "pod", "steady", "early", "whole", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
@@ -105,7 +105,7 @@ describe.skipIf(skip !== undefined)("a container of a cluster", () => {
     expect(await cluster.kubectl("get", "events", "--output=json")).not.toContain(secretPrefix);
     const { stdout } = await execa("grep", ["-rl", secretPrefix, cluster.node.paths.agentRoot], { reject: false });
     expect(stdout).toBe("");
-    await cluster.kubectl("delete", "pod", "keeper", "--timeout=20s");
+    await cluster.kubectl("delete", "pod", "keeper", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 });

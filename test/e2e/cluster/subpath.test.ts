@@ -57,7 +57,7 @@ describe.skipIf(skip !== undefined)("a container with subPaths", () => {
     expect(await readdir(join(agentRoot, "pods"))).toEqual([]);
   };
   const remove = async (...names: readonly string[]) => {
-    await cluster.kubectl("delete", "pod", ...names, "--timeout=60s");
+    await cluster.kubectl("delete", "pod", ...names, "--timeout=180s");
     await expectNothingLeft();
   };
 

@@ -101,7 +101,7 @@ describe.skipIf(skip !== undefined)("a pod with a block device", () => {
     join(cluster.node.paths.agentRoot, "plugins/kubernetes.io~local-volume/volumeDevices", volume);
   const mountPoints = () => createMounts().mountPointsBelow(join(cluster.node.paths.agentRoot, "plugins"));
   const remove = async (...names: readonly string[]) => {
-    await cluster.kubectl("delete", "pod", ...names, "--timeout=30s");
+    await cluster.kubectl("delete", "pod", ...names, "--timeout=180s");
     await cluster.waitUntilEmpty();
     expect(await readdir(join(cluster.node.paths.agentRoot, "pods"))).toEqual([]);
     expect([await mountPoints(), existsSync(globalFolder())]).toEqual([[], false]);

@@ -46,7 +46,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     return watches.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
   };
   const remove = async (...names: readonly string[]) => {
-    await cluster.kubectl("delete", "pod", ...names, "--timeout=30s");
+    await cluster.kubectl("delete", "pod", ...names, "--timeout=180s");
     await cluster.waitUntilEmpty();
     const { agentRoot } = cluster.node.paths;
     expect(await createMounts().mountPointsBelow(join(agentRoot, "pods"))).toEqual([]);
@@ -59,7 +59,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       "--for=create",
       "serviceaccount/default",
       "configmap/kube-root-ca.crt",
-      "--timeout=30s",
+      "--timeout=180s",
     );
     const { spec, ...rest } = barePod("usual");
     const { automountServiceAccountToken: _, ...usual } = spec;
@@ -134,7 +134,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       await waitForPod(name, "it is up", areContainersReady);
       await isWatching(3);
     }
-    await cluster.kubectl("delete", "pod", "first", "--timeout=30s");
+    await cluster.kubectl("delete", "pod", "first", "--timeout=180s");
     await isWatching(3);
     await remove("second");
     await isWatching(0);

@@ -24,7 +24,7 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
   describe.each<KubectlVersion>(["1.36", "1.32"])("by kubectl %s", (version) => {
     const name = `web-${version.replace(".", "-")}`;
     const kubectl = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
-    const rolledOut = () => kubectl("rollout", "status", `deployment/${name}`, "--timeout=40s");
+    const rolledOut = () => kubectl("rollout", "status", `deployment/${name}`, "--timeout=180s");
     const webSpec = podSpec({ image: webImage, command: [] }, { terminationGracePeriodSeconds: 30 });
 
     test("a deployment of ten runs ten pods, each with its own address", async () => {
@@ -91,7 +91,7 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
 
     test("a deleted deployment whose containers end on SIGTERM is gone long before the grace period", async () => {
       const started = performance.now();
-      await kubectl("delete", "deployment", name, "--cascade=foreground", "--timeout=30s");
+      await kubectl("delete", "deployment", name, "--cascade=foreground", "--timeout=180s");
       expect(performance.now() - started).toBeLessThan(15_000);
       await cluster.waitUntilEmpty();
     });
@@ -99,13 +99,13 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
 
   test("a pod that ignores SIGTERM stays in the API for its grace period, and nothing of it runs after that", async () => {
     await cluster.apply([barePod("stubborn", { command: ignoringSigterm })]);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod/stubborn", "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/stubborn", "--timeout=180s");
     const started = performance.now();
     await cluster.kubectl("delete", "pod", "stubborn", "--grace-period=3", "--wait=false");
     const leaving = await cluster.pod("stubborn");
     expect(leaving.metadata.deletionGracePeriodSeconds).toBe(3);
     expect(leaving.status?.phase).toBe("Running");
-    await cluster.kubectl("wait", "--for=delete", "pod/stubborn", "--timeout=20s");
+    await cluster.kubectl("wait", "--for=delete", "pod/stubborn", "--timeout=180s");
     expect(await cluster.runningUids()).toEqual({ containers: [], sandboxes: [] });
     expect(performance.now() - started).toBeGreaterThan(2900);
     await cluster.waitUntilEmpty();
@@ -117,8 +117,8 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
   test("a job completes, and a failed job has the exit code and reason of its pod", async () => {
     await cluster.apply([job("right", 3, { command: script("exit 0") })]);
     await cluster.apply([job("wrong", 1, { command: script("exit 3") })], "1.32");
-    await older("wait", "--for=condition=complete", "job/right", "--timeout=30s");
-    await cluster.kubectl("wait", "--for=condition=failed", "job/wrong", "--timeout=30s");
+    await older("wait", "--for=condition=complete", "job/right", "--timeout=180s");
+    await cluster.kubectl("wait", "--for=condition=failed", "job/wrong", "--timeout=180s");
     const [right, wrong] = [await cluster.pods("right"), await cluster.pods("wrong")];
     const ends = [...right, ...wrong].map(({ status }) => {
       const { exitCode, reason } = status?.containerStatuses?.[0]?.state?.terminated ?? {};
@@ -126,8 +126,8 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     });
     const completed = "Succeeded 0 Completed";
     expect(ends).toEqual([completed, completed, completed, "Failed 3 Error"]);
-    await older("delete", "job", "right", "--timeout=30s");
-    await cluster.kubectl("delete", "job", "wrong", "--timeout=30s");
+    await older("delete", "job", "right", "--timeout=180s");
+    await cluster.kubectl("delete", "job", "wrong", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
@@ -140,20 +140,20 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     };
     const spec = { initContainers: [side], volumes: [{ name: "notes", emptyDir: {} }] };
     await cluster.apply([job("served", 1, { command: script("test -e /notes/up"), ...notes }, spec)]);
-    await cluster.kubectl("wait", "--for=condition=complete", "job/served", "--timeout=40s");
+    await cluster.kubectl("wait", "--for=condition=complete", "job/served", "--timeout=180s");
     const [pod] = await cluster.pods("served");
     const { initContainerStatuses = [], containerStatuses = [], phase } = pod?.status ?? {};
     const [sidecar, main] = [...initContainerStatuses, ...containerStatuses].map(({ state }) => state?.terminated);
     expect([phase, main?.exitCode, sidecar?.exitCode]).toEqual(["Succeeded", 0, 0]);
     expect(Date.parse(sidecar?.startedAt ?? "")).toBeLessThanOrEqual(Date.parse(main?.startedAt ?? ""));
     expect(Date.parse(sidecar?.finishedAt ?? "")).toBeGreaterThanOrEqual(Date.parse(main?.finishedAt ?? ""));
-    await cluster.kubectl("delete", "job", "served", "--timeout=30s");
+    await cluster.kubectl("delete", "job", "served", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
   test("a daemon set runs its pod on the node and can replace it", async () => {
     await cluster.apply([daemonSet("everywhere")], "1.32");
-    const rolledOut = () => cluster.kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
+    const rolledOut = () => cluster.kubectl("rollout", "status", "daemonset/everywhere", "--timeout=180s");
     await rolledOut();
     const [first] = await cluster.waitForPods(
       "one is up",
@@ -169,16 +169,16 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
       (all) => all.filter(areContainersReady).length === 1,
     );
     expect(uidsOf(after)).not.toContain(first?.metadata.uid);
-    await older("delete", "daemonset", "everywhere", "--timeout=30s");
+    await older("delete", "daemonset", "everywhere", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
   test("the pod of kubectl run, which has a service account token, runs without a warning and can be deleted", async () => {
     await cluster.kubectl("run", "official", `--image=${webImage}`);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod/official", "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/official", "--timeout=180s");
     const events = parseDescribedEvents(await cluster.kubectl("describe", "pod", "official"));
     expect(events.filter(({ type }) => type !== "Normal")).toEqual([]);
-    await cluster.kubectl("delete", "pod", "official", "--timeout=20s");
+    await cluster.kubectl("delete", "pod", "official", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
@@ -195,13 +195,13 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
       'MountVolume.SetUp failed for volume "notes" : iscsi volumes are not supported by this release yet',
     );
     expect((await cluster.pods("partial")).map(({ status }) => status?.phase)).toEqual(["Pending"]);
-    await cluster.kubectl("delete", "deployment", "partial", "--cascade=foreground", "--timeout=30s");
+    await cluster.kubectl("delete", "deployment", "partial", "--cascade=foreground", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
   test("kubectl debug adds ephemeral containers that see the pod's processes, and the pod keeps running", async () => {
     await cluster.apply([barePod("watched", { command: script("exec sleep 1000000") })]);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod/watched", "--timeout=20s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/watched", "--timeout=180s");
     const before = (await cluster.pod("watched")).status?.containerStatuses;
     const debugArgs = (name: string) => [
       ...["debug", "watched", `--image=${busyboxImage}`, "--target=main", `--container=${name}`, "--"],
@@ -223,7 +223,7 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(after?.phase).toBe("Running");
     const fieldPaths = await cluster.kubectl("get", "events", "-o", "jsonpath={.items[*].involvedObject.fieldPath}");
     expect(fieldPaths).toContain("spec.ephemeralContainers{first}");
-    await cluster.kubectl("delete", "pod", "watched", "--timeout=20s");
+    await cluster.kubectl("delete", "pod", "watched", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
@@ -239,7 +239,7 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(await cluster.runningUids()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
     const containers = await cluster.node.containers();
     expect(containers.map(({ labels }) => labels[podUidLabel] ?? "").toSorted()).toEqual(uidsOf(pods));
-    await cluster.kubectl("delete", "deployment", "crowd", "--cascade=foreground", "--timeout=90s");
+    await cluster.kubectl("delete", "deployment", "crowd", "--cascade=foreground", "--timeout=180s");
     await cluster.waitUntilEmpty();
   }, 240_000);
 });

@@ -19,7 +19,7 @@ describe.skipIf(skip !== undefined)("the node's API without a request", () => {
   beforeAll(async () => {
     cluster = await startClusterNode();
     await cluster.create([barePod("rests", {}, { nodeName: "node-a" })]);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=180s");
   }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 

@@ -74,6 +74,6 @@ describe.skipIf(skip !== undefined)("kubectl", () => {
       terminal.type(`${sees}; exit\r`);
       await terminal.sees("processes and files");
       expect(await terminal.exited).toBe(0);
-      await cluster.kubectl("delete", "pod", "--selector=app.kubernetes.io/managed-by=kubectl-debug", "--timeout=20s");
+      await cluster.kubectl("delete", "pod", "--selector=app.kubernetes.io/managed-by=kubectl-debug", "--timeout=180s");
     });
 });

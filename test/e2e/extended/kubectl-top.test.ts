@@ -25,7 +25,7 @@ describe.skipIf(skip !== undefined)("kubectl top", () => {
     folder = await mkdtemp(join(tmpdir(), "berth-top-"));
     cluster = await startClusterNode(undefined, {}, { "kube-apiserver": await aggregationFlags(folder) });
     await cluster.create([busyPod({ cpuLimit: "100m", heldMb: HELD_MB })]);
-    await cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s");
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=180s");
     metricsServer = await startMetricsServer(cluster, folder);
   }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
@@ -93,7 +93,7 @@ async function startMetricsServer({ plane, kubectl }: ClusterNode, folder: strin
   ];
   const daemon = startDaemon(program, flags, join(folder, `${NAME}.log`));
   await waitUntilReady(daemon, `https://127.0.0.1:${port}/readyz`, { rejectUnauthorized: false });
-  await kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=60s");
+  await kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=180s");
   return daemon;
 }
 

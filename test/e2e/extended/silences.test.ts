@@ -41,7 +41,7 @@ describe.skipIf(skip !== undefined)("an API server that is silent for minutes", 
     );
     const again = gateway.received.find(({ at, line }) => at > began && isWatch(line));
     expect(again!.at - began).toBeLessThan(75_000);
-    await cluster.kubectl("delete", "pod", "unheard", "--timeout=20s");
+    await cluster.kubectl("delete", "pod", "unheard", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 
@@ -59,7 +59,7 @@ describe.skipIf(skip !== undefined)("an API server that is silent for minutes", 
     const first = gateway.received.find(({ at }) => at >= began);
     expect(first!.at - began).toBeLessThan(30_000);
     await cluster.kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=5s");
-    await cluster.kubectl("delete", "pod", "fresh", "--timeout=20s");
+    await cluster.kubectl("delete", "pod", "fresh", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 

@@ -45,7 +45,7 @@ describe.skipIf(skip !== undefined)("a token that expires in ten minutes", () =>
     JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString());
 
   test("passes TokenReview, is replaced in the running pod when a fifth of its time is left, and the next one passes, too", async () => {
-    await cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s");
+    await cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=180s");
     const source = { serviceAccountToken: { path: "token", audience: "vault", expirationSeconds: EXPIRY_MS / 1000 } };
     const spec: Partial<PodSpec> = {
       volumes: [{ name: "tokens", projected: { sources: [source] } }],
@@ -87,7 +87,7 @@ describe.skipIf(skip !== undefined)("a token that expires in ten minutes", () =>
     );
     const log = await cluster.node.log();
     for (const token of [first, second]) expect(linesContaining(log, token)).toEqual([]);
-    await cluster.kubectl("delete", "pod", "patient", "--timeout=30s");
+    await cluster.kubectl("delete", "pod", "patient", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });
 });

@@ -42,8 +42,7 @@ export const LONGEST_FIRST: readonly string[] = [
 const heavy = /^test\/e2e\/cluster\/(differential|faults|outages|workloads)\.test\.ts$/;
 
 /** Tests that mostly wait, for back-offs, grace periods and timeouts: they use between a tenth and a third of a processor. */
-const idle =
-  /^test\/e2e\/(agent-restart|restart-policy|unrunnable-pod|cluster\/rotation)\.test\.ts$/;
+const idle = /^test\/e2e\/(agent-restart|restart-policy|unrunnable-pod|cluster\/rotation)\.test\.ts$/;
 
 /** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
 const needsMachine = /^test\/e2e\/|^test\/contract\/(?!.*-fake(\.long)?\.test\.ts$)/;

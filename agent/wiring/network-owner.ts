@@ -159,12 +159,12 @@ async function openNetwork(
   const readiness = createNetworkReadiness(deps);
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
-      const ofPod = executor.createCni((pluginCall) => {
+      const podCni = executor.createCni((pluginCall) => {
         for (const receive of [record, readiness.onCall, onCall]) receive(pluginCall);
       });
-      const execution = { ...executor, cni: ofPod, files, confDir, definitions, deleted, ages };
+      const execution = { ...executor, cni: podCni, files, confDir, definitions, deleted, ages };
       const execute = () => executeCall(execution, call, signal, undoSignal);
-      return measured(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));
+      return measureDuration(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));
     };
   };
   return {
@@ -196,8 +196,12 @@ async function openNetwork(
   };
 }
 
-/** Also records how long work took that fails. */
-async function measured<T>(clock: Clock, work: () => Promise<T>, record: (durationMs: number) => void): Promise<T> {
+/** Runs `work` and records its duration in milliseconds, also if it rejects. */
+async function measureDuration<T>(
+  clock: Clock,
+  work: () => Promise<T>,
+  record: (durationMs: number) => void,
+): Promise<T> {
   const startedMs = clock.monotonicMs();
   try {
     return await work();

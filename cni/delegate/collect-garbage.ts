@@ -45,8 +45,8 @@ const POD_ARGUMENT = "K8S_POD_INFRA_CONTAINER_ID";
 
 /**
  * Deletes the attachments that have outlived their sandboxes, as after a crash, and calls GC of the chain's plugins with those that
- * exist. An attachment of an earlier chain is known by what the runtime has cached of the delegate beside it, and what an ADD of the
- * built-in network has left that was killed, by the network's record. Goes on after a failure of a plugin, and rejects at the end;
+ * exist. The runtime's cached entry of the delegate tells which attachments of an earlier chain are ours; the record of a built-in
+ * network tells what a killed ADD has left. Goes on after a failure of a plugin, and rejects at the end;
  * rejects as `Cni` does.
  */
 export async function collectGarbage(

@@ -26,7 +26,7 @@ export interface NetworkReadiness {
   onCall(call: Pick<PluginCallRecord, "verb" | "network" | "error">): void;
 }
 
-/** As the relist audit of the runtime. */
+/** As long as the relist audit of the runtime waits. */
 const ASK_AGAIN_AFTER_MS = 300_000;
 
 /** A network whose plugins have answered STATUS with success. */
@@ -42,7 +42,7 @@ interface ReadyNetwork {
  * idle node. Here a network that was ready is asked again
  *
  * - when its list or a plugin's binary has changed,
- * - when an ADD of it has failed, whatever the code: 50 and 51 are codes of STATUS, and plugins have their own ones for ADD,
+ * - when an ADD of it has failed, whatever the code: 50 and 51 are codes of STATUS; for ADD a plugin uses codes of its own,
  * - after five minutes.
  *
  * A network that is not ready is asked each time.

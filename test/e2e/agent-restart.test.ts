@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { pollUntil } from "../bed/poll-until.ts";
-import { ignoringSigterm, podOf, script } from "./manifest.ts";
+import { podOf, script, upIgnoringSigterm } from "./manifest.ts";
 import { containerId, linesContaining, startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(240_000);
@@ -96,8 +96,8 @@ test("a new agent handles what changed while no agent ran: a new manifest, a rem
 });
 
 test("a grace period continues under the next agent and does not start again", async () => {
-  await node.putManifest(podOf("stubborn", { command: ignoringSigterm }, { terminationGracePeriodSeconds: 12 }));
-  await node.waitUntilRunning("stubborn");
+  await node.putManifest(podOf("stubborn", { command: upIgnoringSigterm }, { terminationGracePeriodSeconds: 12 }));
+  await node.waitUntilUp("stubborn");
   const removedAt = performance.now();
   await node.removeFile("stubborn.yaml");
   await node.waitForPod("stubborn", "it is ending", ({ reason }) => reason === "Terminating");

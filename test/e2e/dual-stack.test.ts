@@ -6,7 +6,7 @@ import { ownProcessGroup } from "../bed/cleanup/processes.ts";
 import { cniConflist } from "../bed/containerd/containerd-config.ts";
 import { busyboxImage, webImage } from "../bed/images/images.ts";
 import { serveHealth } from "./health-server.ts";
-import { ignoringSigterm, podOf, script } from "./manifest.ts";
+import { podOf, script, upIgnoringSigterm } from "./manifest.ts";
 import { containerId, linesContaining, startNodeWithoutAgent, type TestNode, waitForOutput } from "./node.ts";
 
 setDefaultTimeout(240_000);
@@ -105,7 +105,7 @@ test("on a node with IPv6 only a pod has one address, and probes by HTTP, TCP an
   };
   const [main] = podOf("six", container).spec.containers;
   // Keeps the pod and its logs until the grace period ends.
-  const keeper = { name: "keeper", image: busyboxImage, command: ignoringSigterm };
+  const keeper = { name: "keeper", image: busyboxImage, command: upIgnoringSigterm };
   await node.putManifest(podOf("six", {}, { containers: [main!, keeper] }));
   const refused = /^main .*Startup probe failed: dial tcp \[fd00:[\da-f:]+\]:8080: connect: connection refused/;
   await node.waitForPod("six", "it says which address refuses", ({ message }) => refused.test(message));
@@ -116,6 +116,7 @@ test("on a node with IPv6 only a pod has one address, and probes by HTTP, TCP an
   for (const line of [`${podIP}\tsix-berth`, `${podIP} ${podIP} ${ipv6} ${ipv6}`])
     await waitForOutput(node, pod!, line);
   await waitForOutput(node, pod!, "reached by command");
+  await waitForOutput(node, pod!, "up", "keeper");
   await node.removeFile("six.yaml");
   await waitForOutput(node, pod!, "url:/index.html");
   await node.waitUntilEmpty();

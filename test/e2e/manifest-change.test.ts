@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { webImage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { type LifetimeRecording, recordLifetimes } from "./container-lifetimes.ts";
-import { ignoringSigterm, podOf, untilStopped, withUid } from "./manifest.ts";
+import { podOf, untilStopped, upIgnoringSigterm, withUid } from "./manifest.ts";
 import { containerId, isReady, linesContaining, startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(240_000);
@@ -23,9 +23,9 @@ afterAll(async () => {
 });
 
 test("an edited manifest replaces its pod: the new one starts when the old one has ended within its grace period", async () => {
-  const pod = podOf("edited", { command: ignoringSigterm }, { terminationGracePeriodSeconds: 2 });
+  const pod = podOf("edited", { command: upIgnoringSigterm }, { terminationGracePeriodSeconds: 2 });
   await node.putManifest(pod);
-  const [old] = await node.waitUntilRunning("edited");
+  const [old] = await node.waitUntilUp("edited");
 
   const editedAt = performance.now();
   await node.putManifest({ ...pod, metadata: { ...pod.metadata, labels: { edition: "second" } } });

@@ -16,6 +16,12 @@ export const script = (text: string): readonly string[] => ["catatonit", "--", "
  */
 export const upUntilStopped: readonly string[] = script("echo up; exec sleep 1000000");
 
+/**
+ * The same as {@link ignoringSigterm}, but it prints `up` once it ignores SIGTERM: a runtime reports a container as running some
+ * hundred milliseconds before its shell has set the trap, and until then SIGTERM may end it.
+ */
+export const upIgnoringSigterm: readonly string[] = ["sh", "-c", "trap : TERM; echo up; while true; do sleep 1; done"];
+
 /** A pod with one container `main` that sleeps until it is stopped. `container` and `spec` override fields. */
 export function podOf(name: string, container: Partial<Container> = {}, spec: Partial<PodSpec> = {}): Pod {
   return {

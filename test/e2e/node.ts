@@ -79,6 +79,11 @@ export interface TestNode {
   ): Promise<PodSummary>;
   /** Waits until all these pods are Running with all containers ready. */
   waitUntilRunning(...names: readonly string[]): Promise<readonly PodSummary[]>;
+  /**
+   * Waits until all these pods are Running with all containers ready, and each container has printed `up`. From then on SIGTERM
+   * finds the trap of its command.
+   */
+  waitUntilUp(...names: readonly string[]): Promise<readonly PodSummary[]>;
   /** Waits until the agent does not list the pod of the manifest `name` any more. */
   waitUntilGone(name: string): Promise<void>;
   /** Waits until the agent lists no pod, and no container, sandbox, folder, log or checkpoint is left. */
@@ -173,6 +178,12 @@ function createTestNode(folder: string, containerd: Containerd, cluster: JoinedC
     watch: (changed) => watchPods(paths.agentRoot, changed),
     waitForPod: (name, what, condition, timeoutMs = TIMEOUT_MS) => pollForPod(node, name, what, condition, timeoutMs),
     waitUntilRunning: (...names) => Promise.all(names.map((name) => node.waitForPod(name, "it runs", isReady))),
+    async waitUntilUp(...names) {
+      const pods = await node.waitUntilRunning(...names);
+      const containers = pods.flatMap((pod) => pod.status.containerStatuses?.map(({ name }) => ({ pod, name })) ?? []);
+      await Promise.all(containers.map(({ pod, name }) => waitForOutput(node, pod, "up", name)));
+      return pods;
+    },
     waitUntilGone: (name) => pollUntilGone(node, name),
     waitUntilEmpty: (timeoutMs = TIMEOUT_MS) => pollUntilEmpty(node, timeoutMs),
     log: () => readFile(paths.agentLog, "utf8"),

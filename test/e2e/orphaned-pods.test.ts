@@ -5,7 +5,7 @@ import { execa } from "execa";
 import { runWebPod, type WebPod } from "../bed/containerd/web-pod.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { freePort } from "./free-port.ts";
-import { ignoringSigterm, podOf, script } from "./manifest.ts";
+import { podOf, script, upIgnoringSigterm } from "./manifest.ts";
 import { containerId, linesContaining, startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(240_000);
@@ -34,10 +34,11 @@ async function make(path: string, content = ""): Promise<void> {
 /** A node whose agent was killed and has lost its checkpoints of two of its pods. */
 beforeAll(async () => {
   node = await startNode();
-  const deaf = podOf("deaf", { command: ignoringSigterm }, { terminationGracePeriodSeconds: 600 });
+  const deaf = podOf("deaf", { command: upIgnoringSigterm }, { terminationGracePeriodSeconds: 600 });
   const done = podOf("done", { command: script("exit 0") }, { restartPolicy: "Never" });
   for (const pod of [podOf("stays"), deaf, done]) await node.putManifest(pod);
-  const [kept] = await node.waitUntilRunning("stays", "deaf");
+  const [kept] = await node.waitUntilRunning("stays");
+  await node.waitUntilUp("deaf");
   stays = containerId(kept!);
   await node.waitForPod("done", "it has succeeded", ({ phase }) => phase === "Succeeded");
   const forgotten = (await node.pods()).filter(({ name }) => name !== kept!.name).map(({ uid }) => uid);

@@ -5,8 +5,8 @@ import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { ContainerState } from "../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { pollUntil } from "../bed/poll-until.ts";
-import { ignoringSigterm, podOf, script, upUntilStopped } from "./manifest.ts";
-import { startNode, type TestNode, waitForOutput } from "./node.ts";
+import { podOf, script, upIgnoringSigterm, upUntilStopped } from "./manifest.ts";
+import { startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(240_000);
 
@@ -96,8 +96,7 @@ test("each instance has its own log, named by the restart count, which is remove
 
 test("a pod whose container ends on SIGTERM is gone long before its grace period", async () => {
   await node.putManifest(podOf("polite", { command: upUntilStopped }, { terminationGracePeriodSeconds: 30 }));
-  const [polite] = await node.waitUntilRunning("polite");
-  await waitForOutput(node, polite!, "up");
+  await node.waitUntilUp("polite");
   const removedAt = performance.now();
   await node.removeFile("polite.yaml");
   await node.waitUntilGone("polite");
@@ -106,11 +105,10 @@ test("a pod whose container ends on SIGTERM is gone long before its grace period
 
 test("a container that ignores SIGTERM is killed after the grace period; the other container ends at once", async () => {
   const neighbour = { name: "neighbour", command: upUntilStopped };
-  const pod = podOf("stubborn", { command: ignoringSigterm }, { terminationGracePeriodSeconds: 5 });
+  const pod = podOf("stubborn", { command: upIgnoringSigterm }, { terminationGracePeriodSeconds: 5 });
   const [main] = pod.spec.containers;
   await node.putManifest({ ...pod, spec: { ...pod.spec, containers: [main!, { ...main!, ...neighbour }] } });
-  const [stubborn] = await node.waitUntilRunning("stubborn");
-  await waitForOutput(node, stubborn!, "up", "neighbour");
+  await node.waitUntilUp("stubborn");
   const removedAt = performance.now();
   await node.removeFile("stubborn.yaml");
   await node.waitForPod("stubborn", "it is ending", ({ reason }) => reason === "Terminating");

@@ -5,7 +5,8 @@ import { busyboxImage, webImage, webPage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
-import { ignoringSigterm, script } from "../manifest.ts";
+import { script, upIgnoringSigterm } from "../manifest.ts";
+import { waitForOutput } from "../node.ts";
 import { barePod, daemonSet, deployment, job, podSpec } from "./api-objects.ts";
 import { MANY_PODS } from "./many-pods.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
@@ -98,8 +99,10 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
   });
 
   test("a pod that ignores SIGTERM stays in the API for its grace period, and nothing of it runs after that", async () => {
-    await cluster.apply([barePod("stubborn", { command: ignoringSigterm })]);
+    await cluster.apply([barePod("stubborn", { command: upIgnoringSigterm })]);
     await cluster.kubectl("wait", "--for=condition=Ready", "pod/stubborn", "--timeout=180s");
+    const running = (await cluster.node.pods()).find(({ name }) => name === "stubborn");
+    await waitForOutput(cluster.node, running!, "up");
     const started = performance.now();
     await cluster.kubectl("delete", "pod", "stubborn", "--grace-period=3", "--wait=false");
     const leaving = await cluster.pod("stubborn");

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { pollUntil } from "./poll-until.ts";
+import { pollUntil, startStopwatch } from "./poll-until.ts";
 
 /** Polls what never comes for 30 ms, while processes wait for a processor in this share of the time; returns the time it took. */
 async function giveUp(stallShare: number): Promise<number> {
@@ -28,6 +28,15 @@ test("gives up after its time, and later while processes wait for a processor", 
   expect(await giveUp(0)).toBeGreaterThan(30);
   expect(await giveUp(0.75)).toBeGreaterThan(60);
   expect(await giveUp(1)).toBeGreaterThan(90);
+});
+
+test("a stopwatch counts a third of the time in which processes wait for a processor", async () => {
+  let stalledMs = 1000;
+  const [countedMs, startedMs] = [startStopwatch(() => stalledMs), performance.now()];
+  await pollUntil("some time", 1000, () => performance.now() - startedMs > 30);
+  expect(countedMs()).toBeGreaterThan(30);
+  stalledMs += 3000;
+  expect(countedMs()).toBeWithin(-1970, performance.now() - startedMs - 1999);
 });
 
 test("what the condition throws ends the polling", async () => {

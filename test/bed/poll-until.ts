@@ -19,15 +19,25 @@ export async function pollUntil<T>(
   everyMs = 10,
   cpuStallMs = readCpuStallMs,
 ): Promise<T> {
-  const [startedMs, stalledBeforeMs] = [performance.now(), cpuStallMs()];
+  const startedMs = performance.now();
+  const countedMs = startStopwatch(cpuStallMs);
   for (;;) {
     const result = await condition();
     if (result !== false && result !== undefined) return result;
     const waitedMs = performance.now() - startedMs;
-    if (waitedMs > timeoutMs && waitedMs - STALL_SHARE * (cpuStallMs() - stalledBeforeMs) > timeoutMs)
+    if (waitedMs > timeoutMs && countedMs() > timeoutMs)
       throw new Error(`gave up after ${Math.round(waitedMs)} ms waiting for: ${what}`);
     await pause(everyMs);
   }
+}
+
+/**
+ * Returns a function that returns the milliseconds since this call that count, as {@link pollUntil} counts them: for an upper bound
+ * on the work of a runtime or of a program.
+ */
+export function startStopwatch(cpuStallMs = readCpuStallMs): () => number {
+  const [startedMs, stalledBeforeMs] = [performance.now(), cpuStallMs()];
+  return () => performance.now() - startedMs - STALL_SHARE * (cpuStallMs() - stalledBeforeMs);
 }
 
 /** The kernel's `some` total of /proc/pressure/cpu, in milliseconds (Documentation/accounting/psi.rst); 0 on a kernel without it. */

@@ -9,7 +9,7 @@ import { execa } from "execa";
 import { askAgent } from "../../cni/delegate/ask-agent.ts";
 import { type DelegateCall, decodeDelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
-import { pollUntil } from "../bed/poll-until.ts";
+import { pollUntil, startStopwatch } from "../bed/poll-until.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { delegateForms, emulatedForms } from "./delegate-forms.ts";
 
@@ -201,13 +201,13 @@ describe.each(forms)("$name", (form) => {
   test("an agent that never answers costs a call its time", async () => {
     await startAgent([], { closesAfterMs: Number.POSITIVE_INFINITY });
     for (const verb of ["ADD", "DEL"]) {
-      const startedMs = performance.now();
+      const [startedMs, countedMs] = [performance.now(), startStopwatch()];
       const message = `the agent on ${folder}/cni.sock, which may be stopped, has not answered ${verb} within 2000 ms`;
       expect(await call({ verb })).toMatchObject(refused(11, message));
       expect(performance.now() - startedMs).toBeGreaterThanOrEqual(TIMEOUT_MS);
-      expect(performance.now() - startedMs).toBeLessThan(2 * TIMEOUT_MS);
+      expect(countedMs()).toBeLessThan(2 * TIMEOUT_MS);
     }
-  }, 10_000);
+  }, 240_000);
 
   test("a stopped agent whose queue of connections is full costs a call its time, and answers when it goes on", async () => {
     const stopped = await startStoppedAgent();

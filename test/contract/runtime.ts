@@ -13,7 +13,7 @@ import {
 } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import { pollUntil } from "../bed/poll-until.ts";
+import { pollUntil, startStopwatch } from "../bed/poll-until.ts";
 import type { FakeCommand, Program } from "../fakes/runtime-objects.ts";
 
 /** A runtime under test. */
@@ -318,8 +318,8 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       const { container } = await runPod("obeys-term");
       await ready(container);
       const started = performance.now();
-      await runtime.stopContainer(container, 30);
-      expect(performance.now() - started).toBeLessThan(5_000);
+      await runtime.stopContainer(container, 60);
+      expect(performance.now() - started).toBeLessThan(30_000);
       expect(await exited(container)).toMatchObject({ exitCode: 143, reason: "Error" });
     });
 
@@ -334,9 +334,9 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
 
     test("without a grace period SIGKILL comes at once", async () => {
       const { container } = await runPod("ignores-term");
-      const started = performance.now();
+      const countedMs = startStopwatch();
       await runtime.stopContainer(container, 0);
-      expect(performance.now() - started).toBeLessThan(5_000);
+      expect(countedMs()).toBeLessThan(5_000);
       expect((await exited(container)).exitCode).toBe(137);
     });
 
@@ -586,10 +586,10 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     });
 
     test("pulling from an unreachable registry fails soon", async () => {
-      const started = performance.now();
+      const countedMs = startStopwatch();
       const pull = runtime.pullImage("127.0.0.1:1/never-was:1", undefined, undefined);
       expect(await failureOf(pull)).toBeInstanceOf(CriError);
-      expect(performance.now() - started).toBeLessThan(10_000);
+      expect(countedMs()).toBeLessThan(10_000);
     });
 
     test("a call that outlives its deadline is DEADLINE_EXCEEDED", async () => {

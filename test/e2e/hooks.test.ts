@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Container, Lifecycle, LifecycleHandler, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { ifAbsent } from "../bed/if-absent.ts";
 import { busyboxImage } from "../bed/images/images.ts";
-import { pollUntil } from "../bed/poll-until.ts";
+import { pollUntil, startStopwatch } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
@@ -136,7 +136,7 @@ test("httpGet hooks send their own headers and the kube-lifecycle user agent, on
 
 test("sleep hooks delay readiness after the start and SIGTERM before the end", async () => {
   const lifecycle: Lifecycle = { postStart: { sleep: { seconds: 2 } }, preStop: { sleep: { seconds: 2 } } };
-  await node.putManifest(podOf("waiting", { lifecycle }, { terminationGracePeriodSeconds: 30 }));
+  await node.putManifest(podOf("waiting", { lifecycle }, { terminationGracePeriodSeconds: 600 }));
   await node.waitForPod("waiting", "it waits for its hook", ({ reason }) => reason === "ContainerCreating");
   const [up] = await node.waitUntilRunning("waiting");
   const startedAt = Date.parse(up?.status.containerStatuses?.[0]?.state?.running?.startedAt ?? "");
@@ -144,7 +144,7 @@ test("sleep hooks delay readiness after the start and SIGTERM before the end", a
   const removedAt = performance.now();
   await node.removeFile("waiting.yaml");
   await node.waitUntilGone("waiting");
-  expect(performance.now() - removedAt).toBeWithin(2000, 20_000);
+  expect(performance.now() - removedAt).toBeGreaterThanOrEqual(2000);
 });
 
 const impossible: readonly (readonly [name: string, what: string, postStart: LifecycleHandler, says: string])[] = [
@@ -170,10 +170,11 @@ test("a hanging preStop hook is killed together with its container at the end of
   const spec = { ...withNotes(), terminationGracePeriodSeconds: 3 };
   await node.putManifest(podOf("hanging", withHooks({ preStop }, { command: untilStopped }), spec));
   await node.waitUntilRunning("hanging");
-  const removedAt = performance.now();
+  const [removedAt, countedMs] = [performance.now(), startStopwatch()];
   await node.removeFile("hanging.yaml");
   await node.waitUntilGone("hanging");
-  expect(performance.now() - removedAt).toBeWithin(2_900, 12_000);
+  expect(performance.now() - removedAt).toBeGreaterThanOrEqual(2_900);
+  expect(countedMs()).toBeLessThan(12_000);
   expect(await readNotes("hanging")).toEqual(["begun"]);
 });
 
@@ -187,10 +188,10 @@ test("a pod with a hanging postStart hook is never ready, and ends when its mani
   );
   const pod = await node.waitForPod("never-up", "it is shown", () => true);
   expect([pod.phase, pod.reason, pod.ready]).toEqual(["Pending", "ContainerCreating", "0/1"]);
-  const removedAt = performance.now();
+  const countedMs = startStopwatch();
   await node.removeFile("never-up.yaml");
   await node.waitUntilGone("never-up");
-  expect(performance.now() - removedAt).toBeLessThan(12_000);
+  expect(countedMs()).toBeLessThan(12_000);
 });
 
 test("a postStart hook that was running when the agent was killed is run again by the next agent", async () => {

@@ -99,6 +99,8 @@ export interface TestNode {
 }
 
 const TIMEOUT_MS = 60_000;
+/** The lists of a node with forty containers take some milliseconds of the runtime, which ends these containers meanwhile. */
+const REMAINS_POLL_MS = 50;
 
 /** Starts a node with a running agent and without pods. */
 export async function startNode({ configuration, binary, ...options }: TestNodeOptions = {}): Promise<TestNode> {
@@ -316,10 +318,11 @@ containerd: ${end(runtimeLog)}`,
 async function pollUntilEmpty(node: TestNode, timeoutMs: number): Promise<void> {
   let left: readonly string[] = [];
   try {
-    await pollUntil("an empty node", timeoutMs, async () => {
+    const isEmpty = async () => {
       left = await describeRemains(node);
       return left.length === 0;
-    });
+    };
+    await pollUntil("an empty node", timeoutMs, isEmpty, REMAINS_POLL_MS);
   } catch (cause) {
     const ids = left.flatMap((line) => /[0-9a-f]{64}/.exec(line)?.[0] ?? []);
     const runtimeLog = await readFile(node.containerd.logFile, "utf8");

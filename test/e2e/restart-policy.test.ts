@@ -4,11 +4,13 @@ import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { ContainerState } from "../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
-import { pollUntil } from "../bed/poll-until.ts";
+import { pollUntil, startStopwatch } from "../bed/poll-until.ts";
 import { podOf, script, upIgnoringSigterm, upUntilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(240_000);
+
+const DEADLINE_SECONDS = 40;
 
 let node: TestNode;
 let endWatch: () => void;
@@ -20,6 +22,8 @@ const withCount = { volumes: [{ name: "count", emptyDir: {} }] };
 
 beforeAll(async () => {
   node = await startNode();
+  // The first one: a slow machine must have started it before its deadline is over.
+  await node.putManifest(podOf("deadline", {}, { activeDeadlineSeconds: DEADLINE_SECONDS }));
   endWatch = await node.watch((pods) => {
     crashReports.push(...pods.filter(({ name }) => name === "crash-berth"));
   });
@@ -30,7 +34,6 @@ beforeAll(async () => {
   await node.putManifest(
     podOf("second-try", { command: failsOnce, ...counting }, { restartPolicy: "OnFailure", ...withCount }),
   );
-  await node.putManifest(podOf("deadline", {}, { activeDeadlineSeconds: 8 }));
 });
 
 afterAll(async () => {
@@ -67,7 +70,7 @@ test("activeDeadlineSeconds ends the pod with phase Failed and reason DeadlineEx
   ]);
   const { finishedAt = "" } = pod.status.containerStatuses?.[0]?.state?.terminated ?? {};
   const livedMs = Date.parse(finishedAt) - Date.parse(pod.startTime);
-  expect(livedMs).toBeWithin(8000, 12_001);
+  expect(livedMs).toBeWithin(DEADLINE_SECONDS * 1000, (DEADLINE_SECONDS + 10) * 1000);
 });
 
 test("with restartPolicy Always the first restart is immediate, the second after 10 s, the third after 20 s", async () => {
@@ -82,37 +85,40 @@ test("with restartPolicy Always the first restart is immediate, the second after
   const again = await waitForCrashReport("its second wait", ({ message }) => message.startsWith("back-off 20s"));
   expect(again.restarts).toBe(2);
   const next = again.status.containerStatuses?.[0]?.lastState?.terminated;
-  expect(Date.parse(next?.startedAt ?? "") - Date.parse(ended?.finishedAt ?? "")).toBeWithin(10_000, 15_001);
+  // The next back-off would be 20 s.
+  expect(Date.parse(next?.startedAt ?? "") - Date.parse(ended?.finishedAt ?? "")).toBeWithin(10_000, 20_000);
 });
 
 test("each instance has its own log, named by the restart count, which is removed with the instance", async () => {
-  const pod = await node.waitForPod("crash", "its third instance", ({ restarts }) => restarts === 2);
-  const folder = join(node.paths.podLogs, `default_crash-berth_${pod.uid}`, "main");
-  const logs = () => readdir(folder);
-  await pollUntil("only the newest log is left", 5000, async () => (await logs()).length === 1);
-  expect(await logs()).toEqual(["2.log"]);
-  expect(await readFile(join(folder, "2.log"), "utf8")).toMatch(/^\S+Z stdout F again\n$/);
+  const isThirdOrLater = ({ restarts }: PodSummary) => restarts >= 2;
+  const { uid } = await node.waitForPod("crash", "its third instance", isThirdOrLater);
+  const folder = join(node.paths.podLogs, `default_crash-berth_${uid}`, "main");
+  const newest = await pollUntil("only the newest log is left", 5000, async () => {
+    const { restarts } = await node.waitForPod("crash", "it is shown", () => true);
+    const names = await readdir(folder);
+    return names.length === 1 && names[0] === `${restarts}.log` && names[0];
+  });
+  expect(await readFile(join(folder, newest), "utf8")).toMatch(/^\S+Z stdout F again\n$/);
 });
 
 test("a pod whose container ends on SIGTERM is gone long before its grace period", async () => {
-  await node.putManifest(podOf("polite", { command: upUntilStopped }, { terminationGracePeriodSeconds: 30 }));
+  await node.putManifest(podOf("polite", { command: upUntilStopped }, { terminationGracePeriodSeconds: 600 }));
   await node.waitUntilUp("polite");
-  const removedAt = performance.now();
   await node.removeFile("polite.yaml");
+  // This waits for a minute, on a busy machine for three.
   await node.waitUntilGone("polite");
-  expect(performance.now() - removedAt).toBeLessThan(5000);
 });
 
 test("a container that ignores SIGTERM is killed after the grace period; the other container ends at once", async () => {
   const neighbour = { name: "neighbour", command: upUntilStopped };
-  const pod = podOf("stubborn", { command: upIgnoringSigterm }, { terminationGracePeriodSeconds: 5 });
+  const pod = podOf("stubborn", { command: upIgnoringSigterm }, { terminationGracePeriodSeconds: 20 });
   const [main] = pod.spec.containers;
   await node.putManifest({ ...pod, spec: { ...pod.spec, containers: [main!, { ...main!, ...neighbour }] } });
   await node.waitUntilUp("stubborn");
-  const removedAt = performance.now();
+  const [removedAt, countedMs] = [performance.now(), startStopwatch()];
   await node.removeFile("stubborn.yaml");
   await node.waitForPod("stubborn", "it is ending", ({ reason }) => reason === "Terminating");
-  await pollUntil("only the neighbour to have exited", 5000, async () => {
+  await pollUntil("only the neighbour to have exited", 15_000, async () => {
     const own = (await node.containers()).filter(({ labels }) => labels[podNameLabel] === "stubborn-berth");
     const states = new Map(own.map(({ metadata, state }) => [metadata?.name, state]));
     return (
@@ -121,7 +127,8 @@ test("a container that ignores SIGTERM is killed after the grace period; the oth
     );
   });
   await node.waitUntilGone("stubborn");
-  expect(performance.now() - removedAt).toBeWithin(5000, 10_000);
+  expect(performance.now() - removedAt).toBeGreaterThan(20_000);
+  expect(countedMs()).toBeLessThan(25_000);
 });
 
 test("a completed pod is removed with its manifest", async () => {

@@ -1,4 +1,6 @@
 import { expect } from "bun:test";
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
@@ -8,8 +10,11 @@ import { script } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode } from "./node.ts";
 
-/** Runs for some seconds in its first instance, and forever in the second. */
-const endsOnce = script("test -e /notes/again && sleep 1000000; touch /notes/again; sleep 5");
+/** Both end when the test creates the file `end`, after the API server has stopped; the second one runs forever once it has. */
+const endsOnFile = script("until test -e /notes/end; do sleep 0.1; done; exit 7");
+const endsOnceOnFile = script(
+  "test -e /notes/again && exec sleep 1000000; until test -e /notes/end; do sleep 0.1; done; touch /notes/again; exit 7",
+);
 
 /** After the API server is ready, the agent sends the first request within this time. */
 const RECONNECT_MS = 2_000;
@@ -20,13 +25,12 @@ const RECONNECT_MS = 2_000;
  * within two seconds after it is ready, and all of the changes in the API within five.
  */
 export async function checkOutage(cluster: ClusterNode, audit: AuditLog, outageMs: number): Promise<void> {
+  const folder = await mkdtemp(join(cluster.node.folder, "notes-"));
+  const volumeMounts = [{ name: "notes", mountPath: "/notes" }];
+  const volumes = [{ name: "notes", hostPath: { path: folder } }];
   await cluster.apply([
-    barePod("ends", { command: script("sleep 5; exit 7") }, { restartPolicy: "Never" }),
-    barePod(
-      "restarts",
-      { command: endsOnce, volumeMounts: [{ name: "notes", mountPath: "/notes" }] },
-      { volumes: [{ name: "notes", emptyDir: {} }] },
-    ),
+    barePod("ends", { command: endsOnFile, volumeMounts }, { restartPolicy: "Never", volumes }),
+    barePod("restarts", { command: endsOnceOnFile, volumeMounts }, { volumes }),
     barePod("stays"),
   ]);
   await cluster.kubectl("wait", "--for=condition=Ready", "pod/ends", "pod/restarts", "pod/stays", "--timeout=180s");
@@ -34,6 +38,7 @@ export async function checkOutage(cluster: ClusterNode, audit: AuditLog, outageM
   const restarts = await cluster.pod("restarts");
   await cluster.plane.stopApiServer();
   const outage = pause(outageMs);
+  await writeFile(join(folder, "end"), "");
   await pollUntil("the end of a container", 20_000, async () => {
     const ended = (await cluster.node.containers()).filter(({ state }) => state === ContainerState.CONTAINER_EXITED);
     return ended.some(({ labels }) => labels[podNameLabel] === "ends");
@@ -62,7 +67,7 @@ export async function checkOutage(cluster: ClusterNode, audit: AuditLog, outageM
   // The node controller may have marked the node and its pods as not ready for a moment.
   const [same] = await cluster.waitForPods("it is up", "stays", (pods) => pods.every(areContainersReady), 15_000);
   expect(same?.status?.containerStatuses).toEqual(stays.status!.containerStatuses!);
-  await cluster.kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=10s");
+  await cluster.kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=180s");
 
   await cluster.kubectl("delete", "pod", "ends", "restarts", "stays", "--timeout=180s");
   await cluster.waitUntilEmpty();

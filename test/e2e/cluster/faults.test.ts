@@ -44,8 +44,8 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     const lifetimes = await recordLifetimes(cluster.node.containerd);
     await cluster.node.agent.kill9();
     await cluster.apply([barePod("brief")]);
-    await kubectl("wait", "--for=condition=PodScheduled", "pod/brief", "--timeout=10s");
-    const force = ["--force", "--grace-period=0", "--timeout=10s"];
+    await kubectl("wait", "--for=condition=PodScheduled", "pod/brief", "--timeout=180s");
+    const force = ["--force", "--grace-period=0", "--timeout=180s"];
     await kubectl("delete", "pod", "old", ...force);
     await cluster.plane.kubectl(["delete", "pod", "brief", ...force], { version: "1.32" });
     expect((await cluster.runningUids()).containers).toHaveLength(2);

@@ -57,6 +57,8 @@ const scenarios = /^test\/scenarios\//;
  * suites may keep all processors busy for minutes.
  */
 const BACKGROUND_TIMEOUT_MS = 5 * minuteMs;
+/** The timeout of a test on real parts that sets none itself: it ends what hangs, and measures nothing. */
+const MACHINE_TIMEOUT_MS = 4 * minuteMs;
 const folders = "{proto,host,probe-net,cri,kube,cni,cgroups,csi,devices,agent,cli,test}";
 
 /** Tests without a machine that take several seconds: `npm test` runs them, the quick check does not. */
@@ -180,7 +182,7 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
     all
       .filter((file) => groupOf(file) === group)
       .toSorted((a, b) => rankOf(a) - rankOf(b))
-      .map((file) => testSuite(titleOf(file.path), [file]));
+      .map((file) => testSuite(titleOf(file.path), [file], {}, MACHINE_TIMEOUT_MS));
   return {
     ...{ plain: suites("plain"), upstream: suites("upstream"), heavy: suites("heavy"), alone: suites("alone") },
     ...{ idle: suites("idle"), idleUpstream: suites("idleUpstream"), aloneUpstream: suites("aloneUpstream") },
@@ -194,9 +196,16 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
 export function extendedSuites(files: readonly TestFile[]): readonly Suite[] {
   const versions = "1.7,2.0";
   const onVersions = (file: TestFile) =>
-    testSuite(`${titleOf(file.path)} on containerd ${versions}`, [file], { BERTH_CONTAINERD: versions });
+    testSuite(
+      `${titleOf(file.path)} on containerd ${versions}`,
+      [file],
+      { BERTH_CONTAINERD: versions },
+      MACHINE_TIMEOUT_MS,
+    );
   return [
-    ...files.filter(({ isExtended }) => isExtended).map((file) => testSuite(titleOf(file.path), [file])),
+    ...files
+      .filter(({ isExtended }) => isExtended)
+      .map((file) => testSuite(titleOf(file.path), [file], {}, MACHINE_TIMEOUT_MS)),
     ...files.filter(({ hasVersions }) => hasVersions).map(onVersions),
   ];
 }

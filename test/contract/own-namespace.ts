@@ -43,7 +43,7 @@ function inNamespace(
     name,
     async () => {
       await prepare?.();
-      const argv = ["unshare", ...flags, process.execPath, "test", file];
+      const argv = ["unshare", ...flags, process.execPath, "test", "--timeout=240000", file];
       const run = Bun.spawn(argv, { env: { ...process.env, [marker]: "1" }, stdout: "pipe", stderr: "pipe" });
       const output = await Promise.all([run.stdout.text(), run.stderr.text()]);
       expect(await run.exited, output.join("")).toBe(0);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,12 +12,15 @@ import { startNode, type TestNode } from "./node.ts";
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_FILES = 3;
+
+setDefaultTimeout(240_000);
+
 let node: TestNode;
 
 beforeAll(async () => {
   node = await startNode({ configuration: { containerLogMaxSize: "1Mi", containerLogMaxFiles: MAX_FILES } });
-}, 240_000);
-afterAll(() => node.tearDown(), 60_000);
+});
+afterAll(() => node.tearDown());
 
 const argv = (...args: readonly string[]) => ["logs", "--root-dir", node.paths.agentRoot, ...args];
 
@@ -45,16 +48,15 @@ const folderOf = async (name: string) => {
 };
 
 test("the log of a container, of its last instance, and its end", async () => {
-  await node.putManifest(
-    podOf("twice", {
-      command: script(
-        'echo "to stderr" >&2; sleep 0.2; echo "run $(cat /proc/sys/kernel/random/uuid)"; for i in 1 2 3; do echo line $i; done; sleep 5; exit 1',
-      ),
-    }),
-  );
+  const prints =
+    'echo "to stderr" >&2; sleep 0.2; echo "run $(cat /proc/sys/kernel/random/uuid)"; for i in 1 2 3; do echo line $i; done';
+  // The second instance stays: a third one would take the place of its log.
+  const command = script(`${prints}; test -e /notes/once && exec sleep 1000000; touch /notes/once; exit 1`);
+  const volumeMounts = [{ name: "notes", mountPath: "/notes" }];
+  await node.putManifest(podOf("twice", { command, volumeMounts }, { volumes: [{ name: "notes", emptyDir: {} }] }));
   await node.waitForPod("twice", "restarted", ({ restarts, ready }) => restarts > 0 && ready === "1/1");
   const name = `twice-${node.name}`;
-  const now = await pollUntil("its last line", 4_000, async () => {
+  const now = await pollUntil("its last line", 10_000, async () => {
     const shown = await berthLogs(name);
     return shown.stdout.includes("line 3") ? shown : undefined;
   });
@@ -75,7 +77,7 @@ test("the log of a container, of its last instance, and its end", async () => {
   expect(await berthLogs(name, "--since-time", time)).toMatchObject({ stdout: "line 2\nline 3" });
   expect(await berthLogs(name, "--limit-bytes", "9")).toMatchObject({ stdout: "to stderr" });
   await node.removeFile("twice.yaml");
-}, 240_000);
+});
 
 test("what has no log is refused in one line", async () => {
   await node.putManifest(podOf("idle"));
@@ -111,7 +113,7 @@ test("a follower gets every line over rotations, and its command ends with the c
   );
   expect((await readdir(await folderOf("rotated"))).length).toBeGreaterThan(1);
   await node.removeFile("rotated.yaml");
-}, 240_000);
+});
 
 async function sizeOf(path: string): Promise<number> {
   try {
@@ -163,4 +165,4 @@ test("a container that writes 50 MB/s is held to its limit, and its rotated logs
   }
   expect(await node.log()).not.toContain("cannot rotate");
   await node.removeFile("busy.yaml");
-}, 180_000);
+});

@@ -77,7 +77,7 @@ test("a disk without inodes refuses the start in one line, before the agent says
   // One for the directory itself, the lock and each of the two sockets.
   await mountTmpfs(root, "nr_inodes=4");
   const [program, ...args] = runArgv();
-  const { stderr, exitCode } = await execa(program, args, { reject: false, timeout: 20_000 });
+  const { stderr, exitCode } = await execa(program, args, { reject: false, timeout: 60_000 });
   expect(stderr.split("\n").at(-1)).toBe(
     `cannot read the pod checkpoints: ${root}/berth cannot be written: the disk has no inodes left: fix that, or set --root-dir to another directory`,
   );

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
@@ -217,15 +218,26 @@ function testPortForward(given: Given): void {
   test("port-forward brings the whole answer to clients that have ended their half, and then the pod's end", async () => {
     const port = await freePort();
     const forwarded = await forward(given(), "slow", `${port}:${SLOW_PORT}`);
-    const ask = async (word: string) => {
+    const open = async () => {
       const socket = await dial(port);
-      socket.end(`${word}\n`);
-      const chunks: Buffer[] = [];
-      for await (const chunk of socket) chunks.push(chunk as Buffer);
-      return Buffer.concat(chunks).toString();
+      let text = "";
+      socket.on("data", (bytes) => {
+        text += bytes;
+      });
+      await pollUntil("the pod to be ready", 15_000, () => text === "ready\n");
+      return async (word: string) => {
+        socket.end(`${word}\n`);
+        await once(socket, "close");
+        return text;
+      };
     };
     const words = Array.from({ length: 10 }, (_, index) => `word-${index}`);
-    expect(await Promise.all(words.map(ask))).toEqual(words.map((word) => `answer to ${word}\n`));
+    // One after the other: the queue of a busybox server has room for two connections.
+    const asks: Awaited<ReturnType<typeof open>>[] = [];
+    for (const _ of words) asks.push(await open());
+    expect(await Promise.all(words.map((word, index) => asks[index]!(word)))).toEqual(
+      words.map((word) => `ready\nanswer to ${word}\n`),
+    );
     await forwarded.end();
   });
 }

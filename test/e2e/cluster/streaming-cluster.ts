@@ -8,7 +8,10 @@ import { barePod } from "./api-objects.ts";
 import { createKubectlClient, type KubectlClient, type StreamingProtocol } from "./kubectl-client.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
 
-/** The port of the pod `web` that answers `answer to WORD` some time after it has received a line with a word. */
+/**
+ * The port of the pod `slow` that says `ready`, and answers `answer to WORD` a tenth of a second after it has received a line with a
+ * word. The runtime closes a connection half a second after one half of it has ended, so no process starts in between.
+ */
 export const SLOW_PORT = 9000;
 /** A port that the pod `idle` declares with the protocol UDP. */
 export const UDP_PORT = 5353;
@@ -48,7 +51,7 @@ export async function startStreamingCluster(): Promise<StreamingCluster> {
 
 async function startPods(cluster: ClusterNode): Promise<void> {
   const readLines = ["sh", "-c", "while read line; do echo got $line; done; exec sleep 1000"];
-  const answer = 'read line && sleep 0.3 && echo "answer to $line"';
+  const answer = 'echo ready; read line; read -t 0.1 rest; echo "answer to $line"';
   const serveSlowly = ["nc", "-ll", "-p", String(SLOW_PORT), "-e", "sh", "-c", answer];
   await cluster.create([
     barePod("web", { name: "app", image: webImage, command: ["httpd", "-f", "-p", "8080", "-h", "/www"] }),

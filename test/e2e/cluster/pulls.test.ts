@@ -79,11 +79,9 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     const proxy = startHoldingProxy(registry.host);
     try {
       const image = `127.0.0.1:${proxy.port}/berth.test/slow:1`;
-      await cluster.apply([barePod("hasty", { image }, { terminationGracePeriodSeconds: 30 })]);
+      await cluster.apply([barePod("hasty", { image }, { terminationGracePeriodSeconds: 600 })]);
       await pollUntil("the pull to be under way", 20_000, () => proxy.waiting() > 0);
-      const started = performance.now();
       await cluster.kubectl("delete", "pod", "hasty", "--timeout=180s");
-      expect(performance.now() - started).toBeLessThan(10_000);
       await pollUntil("the runtime to ask no more", 10_000, () => proxy.waiting() === 0);
       await cluster.waitUntilEmpty();
 

@@ -149,9 +149,13 @@ describe.skipIf(skip !== undefined)("a container with subPaths", () => {
       waiting.status?.containerStatuses?.map(({ name, state }) => [name, state?.waiting?.message]),
     );
     expect(all.map(({ name }) => byName.get(name) ?? "")).toEqual(containers.map(([, message]) => message));
-    const events = parseDescribedEvents(await cluster.kubectl("describe", "pod", "leaves"));
-    for (const [, message] of containers)
-      expect(events.map((each) => `${each.reason}: ${each.message}`)).toContain(`Failed: Error: ${message}`);
+    const expectedEvents = containers.map(([, message]) => `Failed: Error: ${message}`);
+    // The status may be reported before the events.
+    await pollUntil(`the events ${expectedEvents.join(", ")}`, 10_000, async () => {
+      const events = parseDescribedEvents(await cluster.kubectl("describe", "pod", "leaves"));
+      const seen = events.map(({ reason, message }) => `${reason}: ${message}`);
+      return expectedEvents.every((event) => seen.includes(event));
+    });
     const podDir = join(cluster.node.paths.agentRoot, "pods", waiting.metadata.uid ?? "");
     expect(await readdir(join(podDir, "volumes"))).toEqual(["kubernetes.io~empty-dir"]);
     await remove("leaves");

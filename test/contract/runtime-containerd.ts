@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
@@ -167,11 +167,8 @@ function clientTests(version: ContainerdVersion): void {
   });
 
   test("the client reconnects within two seconds of a restart of containerd; containers keep running", async () => {
-    const { socket } = fixture.containerd;
     const { received, stopListening } = collectEvents(fixture.runtime);
     await pollUntil("the connection", 5_000, () => received.length > 0);
-    const socketCreatedAt = () => (existsSync(socket) ? statSync(socket).ctimeMs : undefined);
-    const before = socketCreatedAt();
     const linesBefore = fixture.logLines.length;
     const { startedAt } = await fixture.runtime.containerStatus(container);
     await fixture.containerd.kill9();
@@ -181,11 +178,11 @@ function clientTests(version: ContainerdVersion): void {
     const isAttempt = ({ message }: ContainerdFixture["logLines"][number]) =>
       message.includes("no event stream from the container runtime");
     await pollUntil("six attempts", 15_000, () => fixture.logLines.slice(linesBefore).filter(isAttempt).length >= 6);
-    const restarted = fixture.containerd.restart();
-    await pollUntil("the socket", 10_000, () => socketCreatedAt() !== undefined && socketCreatedAt() !== before);
-    const socketAt = performance.now();
+    await fixture.containerd.restart();
+    // Its CRI answers from now on; its socket exists before.
+    const backAt = performance.now();
     await pollUntil("the connection", 5_000, () => received.at(-1)?.kind === "connected");
-    expect(performance.now() - socketAt).toBeLessThan(2_000);
+    expect(performance.now() - backAt).toBeLessThan(2_000);
     // Another reason of the same outage is reported, too.
     const kinds = received.map(({ kind }) => kind).filter((kind, index, all) => kind !== all[index - 1]);
     expect(kinds).toEqual(["connected", "disconnected", "connected"]);
@@ -193,7 +190,6 @@ function clientTests(version: ContainerdVersion): void {
     expect(status).toMatchObject({ state: ContainerState.CONTAINER_RUNNING, startedAt });
     // The client logs at debug level only: the component that watches the runtime logs the outage, once.
     expect(fixture.logLines.slice(linesBefore).filter(({ level }) => level !== "debug")).toEqual([]);
-    await restarted;
     await stopListening();
   });
 

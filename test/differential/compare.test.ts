@@ -94,7 +94,7 @@ test("reports noise when the kubelet's runs disagree and Berth equals one of the
   expect(kinds({ x: "1" }, { x: "2" }, {})).toEqual(["difference x"]);
 });
 
-test("an entry that may agree has Berth's counts beside the only one of the kubelet", () => {
+test("an entry that may agree has Berth's counts beside the kubelet's only one, or the instance after it", () => {
   const { deliberate, timingDependent } = knownDifferences;
   expect(findUnboundedAgreements([...deliberate, ...timingDependent])).toEqual([]);
   const count: KnownDifference = { ...entry, mayAgree: true, kubelet: "×2", berth: ["×1", "×3"] };
@@ -106,8 +106,19 @@ test("an entry that may agree has Berth's counts beside the only one of the kube
     { kubelet: /^×2$/ },
     { kubelet: ["×2", undefined] },
   ];
-  const planted = others.map((other) => ({ ...count, ...other }));
-  expect(findUnboundedAgreements([count, ...planted])).toEqual(planted);
+  const instance: KnownDifference = { ...entry, mayAgree: true, kubelet: "INSTANCE 1 OF a", berth: "INSTANCE 2 OF a" };
+  const otherInstances: readonly Partial<KnownDifference>[] = [
+    { berth: "INSTANCE 3 OF a" },
+    { berth: "INSTANCE 0 OF a" },
+    { berth: ["INSTANCE 2 OF a", undefined] },
+    { berth: /^INSTANCE 2/ },
+    { kubelet: /^INSTANCE 1/ },
+  ];
+  const planted = [
+    ...others.map((other) => ({ ...count, ...other })),
+    ...otherInstances.map((other) => ({ ...instance, ...other })),
+  ];
+  expect(findUnboundedAgreements([count, instance, ...planted])).toEqual(planted);
 });
 
 test("reports listed timing-dependent values as noise where the kubelet's runs differ, and other values as a difference", () => {

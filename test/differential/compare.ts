@@ -37,9 +37,9 @@ export interface KnownDifference {
    */
   readonly withinAgreed?: number;
   /**
-   * The speed of the machine decides whether Berth's count is one below the kubelet's, the same, or one above. Then a run
-   * without a finding says nothing about the entry, which exists as long as the recording has the kubelet's side
-   * (`findUnrecordedEntries`).
+   * The speed of the machine decides whether Berth's count is one below the kubelet's, the same, or one above, or whether
+   * Berth shows the same instance as the kubelet or the next one. Then a run without a finding says nothing about the
+   * entry, which exists as long as the recording has the kubelet's side (`findUnrecordedEntries`).
    */
   readonly mayAgree?: true;
   readonly reason: string;
@@ -268,12 +268,17 @@ export function findStaleEntries(
   return deliberate.filter((entry) => entry.mayAgree !== true && !sides.some((side) => matchesEntry(entry, side)));
 }
 
-/** The entries that may agree although Berth's counts are others than the two beside the kubelet's only one. */
+/**
+ * The entries that may agree although Berth's values are others than these: the two counts beside the kubelet's only one, or
+ * the instance after the kubelet's only one.
+ */
 export function findUnboundedAgreements(entries: readonly KnownDifference[]): readonly KnownDifference[] {
   return entries.filter(({ mayAgree, kubelet, berth }) => {
     if (mayAgree !== true) return false;
-    const count = typeof kubelet === "string" ? numberOf(kubelet) : Number.NaN;
-    return !Bun.deepEquals(berth, [`×${count - 1}`, `×${count + 1}`]);
+    if (typeof kubelet !== "string") return true;
+    const count = numberOf(kubelet);
+    const next = kubelet.replace(/\d+/, (digits) => String(Number(digits) + 1));
+    return !Bun.deepEquals(berth, kubelet.startsWith("×") ? [`×${count - 1}`, `×${count + 1}`] : next);
   });
 }
 

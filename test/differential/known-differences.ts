@@ -161,7 +161,6 @@ const deliberate: readonly KnownDifference[] = [
     [
       ["settled", 0],
       ["later", 1],
-      ["gone", 1],
     ] as const
   ).flatMap(([snapshot, instance]) => [
     {
@@ -179,6 +178,23 @@ const deliberate: readonly KnownDifference[] = [
       reason: showsBackOff,
     },
   ]),
+  // At its end a pod shows the instance before the last one on all sides, as long as Berth has not removed that instance.
+  ...["main", "other", "side"].map((container) => ({
+    pod: crashing,
+    field: /^gone \w+Statuses\[\w+\]\.lastState\.terminated\.containerID$/,
+    kubelet: `containerd://INSTANCE 1 OF ${container}`,
+    berth: `containerd://INSTANCE 2 OF ${container}`,
+    mayAgree: true as const,
+    reason: showsBackOff,
+  })),
+  {
+    pod: crashing,
+    field: /^gone \w+Statuses\[\w+\]\.lastState\.terminated\.exitCode$/,
+    kubelet: "12",
+    berth: "13",
+    mayAgree: true,
+    reason: showsBackOff,
+  },
   // The second instance has ended in `settled`, the third one in `later`.
   ...(
     [

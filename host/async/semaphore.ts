@@ -6,8 +6,11 @@ export interface SemaphoreOptions {
   readonly permits: number | undefined;
   /** After so many urgent callers in a row the one that has waited longest goes first; never if not given. */
   readonly maxUrgentInARow?: number;
-  /** A holder that keeps its permit for longer than `ms` loses it to the next caller; its work continues. Never if not given. */
-  readonly stuckAfter?: { readonly clock: Clock; readonly ms: number };
+  /**
+   * A holder that keeps its permit for longer than `ms` loses it to the next caller; its work continues. Never if not given.
+   * A function is called when a permit is acquired.
+   */
+  readonly stuckAfter?: { readonly clock: Clock; readonly ms: number | (() => number) };
 }
 
 export interface Semaphore {
@@ -35,7 +38,10 @@ export function createSemaphore({ permits, maxUrgentInARow, stuckAfter }: Semaph
       if (isHeld && !queue.admitNext()) free += 1;
       isHeld = false;
     };
-    if (stuckAfter !== undefined) cancel = stuckAfter.clock.wakeAt(stuckAfter.clock.now() + stuckAfter.ms, release);
+    if (stuckAfter !== undefined) {
+      const { clock, ms } = stuckAfter;
+      cancel = clock.wakeAt(clock.now() + (typeof ms === "number" ? ms : ms()), release);
+    }
     return release;
   }
 

@@ -128,7 +128,7 @@ export async function stopContainer(
   const elapsedSeconds = Math.floor((clock.monotonicMs() - startedMs) / 1000);
   const graceSeconds = Math.max(gracePeriodSeconds - elapsedSeconds, MIN_STOP_GRACE_SECONDS);
   const stop = () => runtime.stopContainer(id, graceSeconds, { signal });
-  await stops.run(input.observed.uid, input.pod, stop, signal);
+  await stops.run({ uid: input.observed.uid, pod: input.pod }, { graceSeconds, stop }, signal);
   return hookResult;
 }
 

@@ -7,8 +7,11 @@ import { setTimeout as pause } from "node:timers/promises";
  */
 const STALL_SHARE = 2 / 3;
 
+/** The share of the time waited so far that passes between two polls, and its bounds: a long wait leaves the processors to others. */
+const PAUSE = { share: 1 / 20, leastMs: 10, mostMs: 100 };
+
 /**
- * Polls `condition` every `everyMs` until its result is neither false nor undefined, and returns that result. For
+ * Polls `condition` every `everyMs`, or else less and less often, until its result is neither false nor undefined, and returns that result. For
  * outside systems that send no event. Throws with `what` in the message after `timeoutMs`, on a machine whose processors are
  * all busy after at most three times that. `cpuStallMs` returns the time since boot in which processes waited for a processor.
  */
@@ -16,7 +19,7 @@ export async function pollUntil<T>(
   what: string,
   timeoutMs: number,
   condition: () => Promise<T | false | undefined> | T | false | undefined,
-  everyMs = 10,
+  everyMs?: number,
   cpuStallMs = readCpuStallMs,
 ): Promise<T> {
   const startedMs = performance.now();
@@ -27,7 +30,7 @@ export async function pollUntil<T>(
     const waitedMs = performance.now() - startedMs;
     if (waitedMs > timeoutMs && countedMs() > timeoutMs)
       throw new Error(`gave up after ${Math.round(waitedMs)} ms waiting for: ${what}`);
-    await pause(everyMs);
+    await pause(everyMs ?? Math.min(Math.max(waitedMs * PAUSE.share, PAUSE.leastMs), PAUSE.mostMs));
   }
 }
 

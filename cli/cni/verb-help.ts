@@ -74,7 +74,8 @@ Writes a list into --conf-dir, and the plugin berth-cni into the first --bin-dir
     synopsis: "[--conf-dir DIR] [--bin-dir DIR] [--root-dir DIR] [-o json]",
     introduction: `Removes what install has made: the list in --conf-dir, and the plugin in the first --bin-dir.
 Also removes the bridge and the rules of each built-in network. While pods of such a network exist it removes nothing, and names them.
-Then restart the agent, and the container runtime with its former conf_dir.
+Then restart the agent, and the container runtime with its former conf_dir. A built-in network whose attachments the agent still has to delete is
+kept: then restart only the runtime, uninstall again when they are gone, and restart the agent last.
 `,
     flags: ["conf-dir", "bin-dir", "cache-dir", "chain-dir", "root-dir", ...OUTPUT],
   },

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import type { IdleRemoval } from "../../cni/builtin/remove-network.ts";
 import type { Cni } from "../../cni/network.ts";
 import type { FileEntry } from "../../host/fs/files.ts";
 import { type CniVerbDeps, runVerb } from "./verbs.ts";
@@ -103,27 +104,51 @@ test("gc of a cache without attachments is refused without --all", async () => {
   expect((await collect([], true)).text).toBe("0 deleted, 0 in use\n");
 });
 
-test("uninstall names the built-in networks that it removes, and those that it keeps, with the attachments that they have", async () => {
-  const [first, second] = [
-    { containerId: "3f2a", ifName: "eth0" },
-    { containerId: "9c01", ifName: "net1" },
-  ];
-  const kept = [{ name: "lan", attachments: [first, second] }];
+/** Runs uninstall on a machine with the plugin, or without it; `outcome` is that of the built-in networks. */
+async function uninstall(isInstalled: boolean, outcome: IdleRemoval) {
   const deps = {
     files: {
-      ...{ list: async () => undefined, readLink: async () => undefined },
-      ...{ stat: async () => undefined, remove: async () => undefined },
+      ...{ list: async () => undefined, stat: async () => undefined, remove: async () => undefined },
+      readLink: async () => (isInstalled ? "/usr/bin/berth" : undefined),
     },
     cache: { list: async () => ({ entries: [], unreadable: [] }) },
-    removeIdleNetworks: async () => ({ removed: ["berth", "store"], kept }),
+    removeIdleNetworks: async () => outcome,
   } as unknown as CniVerbDeps;
   const { text, json } = await runVerb.uninstall({ ...settings, verb: "uninstall" }, deps);
-  expect(text.split("\n").slice(1)).toEqual([
+  return { lines: text.split("\n"), json };
+}
+
+const attachments = [
+  { containerId: "3f2a", ifName: "eth0" },
+  { containerId: "9c01", ifName: "net1" },
+];
+const lan = { name: "lan", attachments };
+
+test("uninstall names the built-in networks that it removes, and those that it keeps, with the attachments that they have", async () => {
+  const { lines, json } = await uninstall(false, { removed: ["berth", "store"], kept: [lan] });
+  expect(lines).toEqual([
+    expect.stringMatching(/^nothing was installed: /),
     "the built-in network berth is removed, with its bridge and its rules",
     "the built-in network store is removed, with its bridge and its rules",
-    "the built-in network lan is kept, with its bridge and its rules: it has the attachments eth0 of 3f2a, net1 of 9c01; " +
-      "the agent that owned it removes them, once their sandboxes are gone, or the next boot does; uninstall again after that",
+    "the built-in network lan is kept, with its bridge and its rules: it has the attachments eth0 of 3f2a, net1 of 9c01",
+    "the agent that owns a kept network deletes its attachments when their sandboxes are gone and the container runtime has been restarted; " +
+      "then uninstall again, and restart the agent after that. The next boot removes the attachments too",
     "",
   ]);
-  expect(json).toMatchObject({ wasInstalled: false, networks: ["berth", "store"], kept });
+  expect(json).toMatchObject({ wasInstalled: false, removedNetworks: ["berth", "store"], keptNetworks: [lan] });
+});
+
+test.each([
+  [
+    "advises to restart the agent and the runtime",
+    [],
+    /; restart the agent, and the container runtime with its former conf_dir$/,
+  ],
+  [
+    "advises not to restart the agent that still has to delete attachments of a kept network",
+    [lan],
+    /; restart the container runtime with its former conf_dir, but not yet the agent$/,
+  ],
+])("uninstall %s", async (_, kept, advice) => {
+  expect((await uninstall(true, { removed: ["berth"], kept })).lines[0]).toMatch(advice);
 });

@@ -155,15 +155,19 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
 
   async uninstall(settings, deps) {
     const { list, binary, wasInstalled } = await uninstallDelegate(settings, deps);
-    const { removed: networks, kept } = await deps.removeIdleNetworks(deps.signal);
-    const next = "restart the agent, and the container runtime with its former conf_dir";
+    const { removed, kept } = await deps.removeIdleNetworks(deps.signal);
+    const next =
+      kept.length === 0
+        ? "restart the agent, and the container runtime with its former conf_dir"
+        : "restart the container runtime with its former conf_dir, but not yet the agent";
     const text = wasInstalled
       ? `${list} and ${binary} are removed; ${next}\n`
       : `nothing was installed: there is neither ${list} nor ${binary}\n`;
-    const removed = networks.map((name) => `the built-in network ${name} is removed, with its bridge and its rules\n`);
+    const lines = removed.map((name) => `the built-in network ${name} is removed, with its bridge and its rules\n`);
+    const remedy = kept.length === 0 ? "" : KEPT_NETWORKS_REMEDY;
     return {
-      text: [text, ...removed, ...kept.map(keptNetworkLine)].join(""),
-      json: { list, binary, wasInstalled, networks, kept },
+      text: [text, ...lines, ...kept.map(keptNetworkLine), remedy].join(""),
+      json: { list, binary, wasInstalled, removedNetworks: removed, keptNetworks: kept },
       isGood: true,
     };
   },
@@ -172,10 +176,14 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
 /** Why a network is kept. The attachments have no entry in the cache, or uninstall would have been refused. */
 function keptNetworkLine({ name, attachments }: KeptNetwork): string {
   const shown = attachments.map(({ containerId, ifName }) => `${ifName} of ${containerId}`).join(", ");
-  const cure =
-    "the agent that owned it removes them, once their sandboxes are gone, or the next boot does; uninstall again after that";
-  return `the built-in network ${name} is kept, with its bridge and its rules: it has the attachments ${shown}; ${cure}\n`;
+  return `the built-in network ${name} is kept, with its bridge and its rules: it has the attachments ${shown}\n`;
 }
+
+/** Without the list, an agent that starts owns no network, and deletes no attachment. */
+const KEPT_NETWORKS_REMEDY = [
+  "the agent that owns a kept network deletes its attachments when their sandboxes are gone and the container runtime has been restarted;",
+  "then uninstall again, and restart the agent after that. The next boot removes the attachments too\n",
+].join(" ");
 
 /** The runtime may keep its cache elsewhere: then plugins would release the addresses of containers that run. */
 function emptyCache(network: string, cacheDir: string): CniError {

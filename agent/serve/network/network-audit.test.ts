@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { CniError } from "../../../cni/error.ts";
 import { aborted } from "../../../host/async/abort.ts";
+import { sleep } from "../../../host/clock.ts";
 import type { LogFields } from "../../../host/log/log.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
@@ -115,6 +116,32 @@ test("lists of the runtime do not shorten the back-off", async () => {
   expect(runs()).toBe(1);
   await clock.advance(1);
   expect(runs()).toBe(2);
+});
+
+test("a wall clock that is set forward does not shorten the back-off", async () => {
+  const { audit, clock, runs } = createFixture({ collectGarbage: () => Promise.reject(busy) });
+  audit.wake();
+  await clock.advance(1_000);
+  clock.stepWallClock(3_600_000);
+  audit.wake();
+  await clock.advance(8_999);
+  expect(runs()).toBe(1);
+  await clock.advance(1);
+  expect(runs()).toBe(2);
+});
+
+test("a wall clock that is set back does not hold up the audit after a list of the runtime", async () => {
+  const answers = [() => Promise.reject(busy), () => sleep(clock, 5_000).then(() => nothing), async () => nothing];
+  const { audit, clock, runs } = createFixture({ collectGarbage: () => answers.shift()!() });
+  audit.wake();
+  await clock.advance(1_000);
+  clock.stepWallClock(-3_600_000);
+  await clock.advance(9_000);
+  expect(runs()).toBe(2);
+  // The runtime was listed again while the second audit runs with the list before.
+  audit.wake();
+  await clock.advance(5_000);
+  expect([runs(), answers.length, clock.pendingTimers]).toEqual([3, 0, 0]);
 });
 
 test("a runtime that cannot be listed, or a fault of this program, does not stop the agent either", async () => {

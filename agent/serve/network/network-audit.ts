@@ -42,7 +42,8 @@ export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
   const backoff = createBackoffCounter(BACKOFF);
   const logged = createLogOnce();
   const worker = createCoalescingWorker(run);
-  let notBefore = 0;
+  // By the monotonic clock: setting the wall clock neither shortens nor prolongs the back-off.
+  let notBeforeMs = 0;
   let cancel = () => {};
 
   async function run(): Promise<void> {
@@ -54,7 +55,7 @@ export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
     const outcome = await audit(options, logged, AbortSignal.any([stopped.signal, late.signal]));
     cancelTimeout();
     if (stopped.signal.aborted) return;
-    notBefore = 0;
+    notBeforeMs = 0;
     if (outcome.failed === undefined) {
       backoff.reset();
       logged.clear();
@@ -62,15 +63,15 @@ export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
       if (againAfterMs !== undefined) cancel = clock.wakeAt(clock.now() + againAfterMs, worker.wake);
       return;
     }
-    const retryAt = clock.now() + backoff.next();
-    if (outcome.failed === "plugins") notBefore = retryAt;
-    cancel = clock.wakeAt(retryAt, worker.wake);
+    const delayMs = backoff.next();
+    if (outcome.failed === "plugins") notBeforeMs = clock.monotonicMs() + delayMs;
+    cancel = clock.wakeAt(clock.now() + delayMs, worker.wake);
   }
 
   return {
     wake() {
       // Otherwise the timer of the back-off is pending.
-      if (clock.now() >= notBefore) worker.wake();
+      if (clock.monotonicMs() >= notBeforeMs) worker.wake();
     },
     async stop() {
       stopped.abort();

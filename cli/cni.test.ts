@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:te
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type CommandLines, startCommandLines } from "../test/fakes/command-lines.ts";
+import { type CommandLines, startCommandLines } from "../test/command-lines.ts";
 import { scriptedCalls, writePlugin } from "../test/fakes/scripted-plugin.ts";
 
 const program = join(import.meta.dirname, "main.ts");

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type CommandLines, type CommandOutput, startCommandLines } from "../test/fakes/command-lines.ts";
+import { type CommandLines, type CommandOutput, startCommandLines } from "../test/command-lines.ts";
 import { cniVerbs } from "./cni/settings.ts";
 import { verbHelp } from "./cni/verb-help.ts";
 

@@ -171,7 +171,7 @@ async function openNetwork(
     setPodCIDRs: (podCIDRs) => list?.setPodCIDRs(podCIDRs),
     withCondition: (status) => async (options) => {
       const timeout = AbortSignal.timeout(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
-      const problem = readiness.problem(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
+      const problem = readiness.findProblem(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
     async serve({ cluster, runtime, agent }) {

@@ -44,7 +44,7 @@ function createFixture() {
       },
     },
   });
-  return { node, clock, look: () => readiness.problem(signal), onCall: readiness.onCall };
+  return { node, clock, look: () => readiness.findProblem(signal), onCall: readiness.onCall };
 }
 
 test("a network whose binaries exist and whose plugins are ready can serve ADD; its plugins are asked once while nothing changes", async () => {

@@ -21,7 +21,7 @@ export interface NetworkReadiness {
    * Why the network cannot serve ADD: no list, a file that cannot be used, a missing binary, or a plugin's answer to STATUS; undefined
    * if it can. Rejects with `FilesError`, and with the signal's reason when that aborts.
    */
-  problem(signal: AbortSignal): Promise<string | undefined>;
+  findProblem(signal: AbortSignal): Promise<string | undefined>;
   /** A plugin was called for a pod. */
   onCall(call: Pick<PluginCallRecord, "verb" | "network" | "error">): void;
 }
@@ -59,7 +59,7 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
   }
 
   return {
-    async problem(signal) {
+    async findProblem(signal) {
       try {
         const conf = await loadChain(files, confDir);
         network = conf.name;

@@ -64,7 +64,7 @@ async function runCommandLine(args: readonly string[], index: number): Promise<C
   };
   process.argv = [process.argv0, "berth", ...args];
   process.exitCode = 0;
-  await import(`${join(import.meta.dirname, "../../cli/main.ts")}?${index}`).catch((error: unknown) => {
+  await import(`${join(import.meta.dirname, "../cli/main.ts")}?${index}`).catch((error: unknown) => {
     if (!(error instanceof Exit)) throw error;
     process.exitCode = error.code;
   });

@@ -6,8 +6,9 @@ import { createNode } from "../../contract/builtin-fixture.ts";
 /** Sorted milliseconds as p50, p95 and the largest. */
 function figuresOf(samples: readonly number[]): string {
   const sorted = samples.toSorted((a, b) => a - b);
-  const at = (part: number) => (sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0).toFixed(2);
-  return `p50 ${at(0.5)} ms, p95 ${at(0.95)} ms, max ${at(1)} ms`;
+  const quantile = (part: number) =>
+    (sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0).toFixed(2);
+  return `p50 ${quantile(0.5)} ms, p95 ${quantile(0.95)} ms, max ${quantile(1)} ms`;
 }
 
 const count = Number(process.argv[2] ?? 100);

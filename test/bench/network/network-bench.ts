@@ -19,10 +19,10 @@ export type NetworkProcessOptions = Omit<NetworkBenchOptions, "interruption">;
 export async function benchNetwork({ interruption, ...options }: NetworkBenchOptions): Promise<NetworkResult> {
   const folder = join(options.folder, "network");
   await mkdir(folder, { recursive: true });
-  const [given, result] = [join(folder, "options.json"), join(folder, "result.json")];
+  const [optionsFile, resultFile] = [join(folder, "options.json"), join(folder, "result.json")];
   const forProcess: NetworkProcessOptions = { ...options, folder };
-  await writeFile(given, JSON.stringify(forProcess));
-  const argv = ["--net", process.execPath, join(import.meta.dirname, "network-process.ts"), given, result];
+  await writeFile(optionsFile, JSON.stringify(forProcess));
+  const argv = ["--net", process.execPath, join(import.meta.dirname, "network-process.ts"), optionsFile, resultFile];
   const child = execa("unshare", argv, { stdio: "inherit", forceKillAfterDelay: 60_000 });
   try {
     await Promise.race([child, interruption]);
@@ -31,5 +31,5 @@ export async function benchNetwork({ interruption, ...options }: NetworkBenchOpt
     // The race has thrown its error already.
     await child.catch(() => undefined);
   }
-  return JSON.parse(await readFile(result, "utf8")) as NetworkResult;
+  return JSON.parse(await readFile(resultFile, "utf8")) as NetworkResult;
 }

@@ -35,20 +35,20 @@ export async function measureNetworkCpu(
     await pause(SETTLE_MS);
     return difference(await cpuPartsOf(node), before);
   };
-  const isHostFirst = turn % 2 === 0;
-  const first = await cpuOf(isHostFirst);
-  const second = await cpuOf(!isHostFirst);
-  const all = isHostFirst ? difference(second, first) : difference(first, second);
-  return fromEntries((part) => all[part] / CPU_PODS);
+  const isHostNetworkFirst = turn % 2 === 0;
+  const first = await cpuOf(isHostNetworkFirst);
+  const second = await cpuOf(!isHostNetworkFirst);
+  const all = isHostNetworkFirst ? difference(second, first) : difference(first, second);
+  return cpuPartsFrom((part) => all[part] / CPU_PODS);
 }
 
 /** The sum of all parts. */
 export const totalOf = (cpu: CpuParts): number => parts.reduce((sum, part) => sum + cpu[part], 0);
 
-const fromEntries = (of: (part: keyof CpuParts) => number): CpuParts =>
+const cpuPartsFrom = (of: (part: keyof CpuParts) => number): CpuParts =>
   Object.fromEntries(parts.map((part) => [part, of(part)])) as unknown as CpuParts;
 
-const difference = (one: CpuParts, other: CpuParts): CpuParts => fromEntries((part) => one[part] - other[part]);
+const difference = (one: CpuParts, other: CpuParts): CpuParts => cpuPartsFrom((part) => one[part] - other[part]);
 
 async function cpuPartsOf({ pid, runtime }: ComparedNode): Promise<CpuParts> {
   const [agent, container] = await Promise.all([statUsageOf(pid), statUsageOf(runtime.containerd.pid)]);

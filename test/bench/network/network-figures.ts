@@ -16,8 +16,8 @@ import { IDLE_PODS, type IdleSide, type NetworkResult } from "./network-rounds.t
  */
 export function networkFigures(result: NetworkResult): readonly Figure[] {
   return [
-    ...callFigures(result),
-    ...callTimeFigures(result),
+    ...networkCostFigures(result),
+    ...runtimeCallFigures(result),
     ...singleFigures(result),
     ...batchFigures(result),
     ...removalFigures(result),
@@ -29,9 +29,16 @@ export function networkFigures(result: NetworkResult): readonly Figure[] {
 const ratio = (to: "kubelet" | "floor" | "chain", atMost: number): Goal => ({ kind: "ratio", to, atMost });
 const seconds = (ms: number) => ms / 1000;
 
-function callFigures({ builtinCalls, networkCpuMs, networkCpuParts, singles }: NetworkResult): readonly Figure[] {
+function networkCostFigures({
+  builtinCalls,
+  networkCpuMs,
+  networkCpuParts,
+  singles,
+}: NetworkResult): readonly Figure[] {
   const { ADD, DEL } = builtinCalls;
-  const overChain = singles.delegate.map(({ start }, at) => start.wall - (singles.chain[at]?.start.wall ?? Number.NaN));
+  const agentLessRuntimeMs = singles.delegate.map(
+    ({ start }, at) => start.wall - (singles.chain[at]?.start.wall ?? Number.NaN),
+  );
   return [
     {
       what: "ADD of the built-in network in the agent",
@@ -58,7 +65,7 @@ function callFigures({ builtinCalls, networkCpuMs, networkCpuParts, singles }: N
     {
       what: "one pod, created → Ready: the chain by the agent less the chain by the runtime",
       unit: "ms",
-      berth: medianOf(overChain),
+      berth: medianOf(agentLessRuntimeMs),
       isSingle: true,
       goal: limit(5),
     },
@@ -82,42 +89,42 @@ function cpuPartFigures(all: NetworkResult["networkCpuParts"]): readonly Figure[
 }
 
 /** How long the runtime's calls take for a pod, as the agents count them, and what of that the built-in plugin takes. */
-function callTimeFigures({ calls, hostFloorSingles, floorSingles }: NetworkResult): readonly Figure[] {
+function runtimeCallFigures({ calls, hostFloorSingles, floorSingles }: NetworkResult): readonly Figure[] {
   if (calls === undefined || hostFloorSingles === undefined) return [];
-  const of = (side: NetworkSide, kind: CallKind) => calls[side].map((times) => times[kind]);
+  const timesOf = (side: NetworkSide, kind: CallKind) => calls[side].map((times) => times[kind]);
   const plugin = (verb: "ADD" | "DEL"): Figure => ({
     ...{ what: `${verb} of the built-in network in the agent, the plugin alone`, unit: "ms", isSingle: true },
-    berth: medianOf(of("builtin", `plugin${verb}`)),
+    berth: medianOf(timesOf("builtin", `plugin${verb}`)),
   });
   const call = (what: string, kind: CallKind): Figure => ({
     ...{ what, unit: "ms", isSingle: true },
     ...{
-      peer: medianOf(of("kubelet", kind)),
-      chain: medianOf(of("chain", kind)),
-      berth: medianOf(of("builtin", kind)),
+      peer: medianOf(timesOf("kubelet", kind)),
+      chain: medianOf(timesOf("chain", kind)),
+      berth: medianOf(timesOf("builtin", kind)),
     },
   });
-  const overRuntime = (what: string, kind: CallKind, goal?: Goal): Figure => ({
+  const agentLessRuntime = (what: string, kind: CallKind, goal?: Goal): Figure => ({
     ...{ what: `${what}: the chain by the agent less the chain by the runtime`, unit: "ms", isSingle: true },
     ...(goal !== undefined && { goal }),
-    berth: medianOf(pairsOf(of("delegate", kind), of("chain", kind), (own, other) => own - other)),
+    berth: medianOf(pairsOf(timesOf("delegate", kind), timesOf("chain", kind), (own, other) => own - other)),
   });
-  const ofFloor = (read: (round: FloorRound) => number) =>
+  const floorLessHostNetwork = (read: (round: FloorRound) => number) =>
     medianOf(pairsOf(floorSingles.map(read), hostFloorSingles.map(read), (one, host) => one - host));
   return [
     plugin("ADD"),
     plugin("DEL"),
     call("RunPodSandbox of one pod", "runSandbox"),
-    overRuntime("RunPodSandbox of one pod", "runSandbox", limit(5)),
+    agentLessRuntime("RunPodSandbox of one pod", "runSandbox", limit(5)),
     call("StopPodSandbox of one pod", "stopSandbox"),
-    overRuntime("StopPodSandbox of one pod", "stopSandbox"),
+    agentLessRuntime("StopPodSandbox of one pod", "stopSandbox"),
     {
       ...{ what: "one pod of the floor, less one of the host's network: start", unit: "ms", isSingle: true },
-      floor: ofFloor(({ start }) => start.wall),
+      floor: floorLessHostNetwork(({ start }) => start.wall),
     },
     {
       ...{ what: "one pod of the floor, less one of the host's network: removal", unit: "ms", isSingle: true },
-      floor: ofFloor(({ removal }) => removal.wall),
+      floor: floorLessHostNetwork(({ removal }) => removal.wall),
     },
   ];
 }

@@ -21,20 +21,20 @@ export async function measureIdleAgents<Side extends string>(
   const sides = Object.keys(pids) as Side[];
   const windows = new Map<Side, IdleWindow[]>(sides.map((side) => [side, []]));
   for (let index = 0; index < IDLE_WINDOWS; index++) {
-    const before = await Promise.all(sides.map((side) => look(pids[side])));
+    const before = await Promise.all(sides.map((side) => readCounters(pids[side])));
     await pause(totalMs / IDLE_WINDOWS);
-    const after = await Promise.all(sides.map((side) => look(pids[side])));
+    const after = await Promise.all(sides.map((side) => readCounters(pids[side])));
     for (const [at, side] of sides.entries()) {
       const [from, until] = [before[at], after[at]];
-      if (from !== undefined && until !== undefined) windows.get(side)?.push(between(from, until));
+      if (from !== undefined && until !== undefined) windows.get(side)?.push(windowBetween(from, until));
     }
   }
   return Object.fromEntries(windows) as Record<Side, IdleWindow[]>;
 }
 
-type Look = Awaited<ReturnType<typeof look>>;
+type Counters = Awaited<ReturnType<typeof readCounters>>;
 
-async function look(pid: number) {
+async function readCounters(pid: number) {
   const [usage, stat, wakeUps, children] = await Promise.all([
     usageOf(pid),
     statUsageOf(pid),
@@ -45,7 +45,7 @@ async function look(pid: number) {
 }
 
 /** A thread that has ended meanwhile is left out: the kernel no longer has its number. */
-function between(before: Look, after: Look): IdleWindow {
+function windowBetween(before: Counters, after: Counters): IdleWindow {
   const wakeUps = [...after.wakeUps].map(([tid, count]) => count - (before.wakeUps.get(tid) ?? 0));
   const running = after.children.filter((child) => !before.children.includes(child)).length;
   return {

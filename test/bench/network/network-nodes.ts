@@ -20,12 +20,12 @@ import {
 export const NETWORK_SIDES = ["kubelet", "chain", "delegate", "builtin"] as const;
 export type NetworkSide = (typeof NETWORK_SIDES)[number];
 
-/** Creates and starts the nodes, one after the other; each is Ready before the next one. Adds to `ends` the functions that remove them, in the order of their creation. */
+/** Creates and starts the nodes, one after the other; each is Ready before the next one. Adds to `cleanUps` the functions that remove them, in the order of their creation. */
 export async function startNetworkNodes(
   options: ComparedNodeOptions,
   binary: string,
   watch: Pick<ApiWatch, "nodeReady">,
-  ends: (() => Promise<unknown>)[],
+  cleanUps: (() => Promise<unknown>)[],
 ): Promise<Readonly<Record<NetworkSide, ComparedNode>>> {
   const create: Readonly<Record<NetworkSide, () => Promise<ComparedNode>>> = {
     kubelet: () => createKubeletNode(options),
@@ -36,7 +36,7 @@ export async function startNetworkNodes(
   const nodes = new Map<NetworkSide, ComparedNode>();
   for (const side of NETWORK_SIDES) {
     const node = await create[side]();
-    ends.push(() => node.end());
+    cleanUps.push(() => node.end());
     const ready = watch.nodeReady(node.nodeName);
     await node.start();
     await ready;
@@ -59,9 +59,9 @@ async function createDelegatingNode(
   for (const name of await readdir(packaged)) await symlink(join(packaged, name), join(cniBinDir, name));
   const flags = ["--network-owner=agent", "--network-delegate-dir", cniConfDir];
   const node = await createBerthNode(options, binary, { program: side, flags, cniBinDir });
-  const [list, moved] = [cniConfDir, chainDir].map((folder) => join(folder, "10-berth.conflist"));
-  await rename(list!, moved!);
-  if (side === "builtin") await writeFile(moved!, builtinList(node));
+  const [listOfRuntime, listOfAgent] = [cniConfDir, chainDir].map((folder) => join(folder, "10-berth.conflist"));
+  await rename(listOfRuntime!, listOfAgent!);
+  if (side === "builtin") await writeFile(listOfAgent!, builtinList(node));
   // containerd watches its folder of networks.
   const dirs = ["--conf-dir", cniConfDir, "--bin-dir", cniBinDir, "--chain-dir", chainDir, "--cache-dir", cniCache];
   await execa(binary, ["cni", "install", ...dirs, "--root-dir", agentRoot]);

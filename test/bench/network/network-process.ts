@@ -51,42 +51,42 @@ async function openCallTotals(nodes: PerSide<ComparedNode>, api: ApiClient, plan
   };
 }
 
-async function measure(options: NetworkProcessOptions, ends: (() => Promise<unknown>)[]): Promise<NetworkResult> {
+async function measure(options: NetworkProcessOptions, cleanUps: (() => Promise<unknown>)[]): Promise<NetworkResult> {
   const { folder, version, binary, effort } = options;
   // Controllers would mark nodes whose agent is stopped, and take CPU while others are measured.
   const plane = await startControlPlane({ stateDir: join(folder, "plane"), components: [], print: console.log });
-  ends.push(() => plane.stop());
+  cleanUps.push(() => plane.stop());
   const api = connectApi(plane);
-  ends.push(async () => api.close());
+  cleanUps.push(async () => api.close());
   await createDefaultAccount(api);
   const watch = await watchApi(api);
-  const nodes = await startNetworkNodes({ plane, folder, version }, binary, watch, ends);
+  const nodes = await startNetworkNodes({ plane, folder, version }, binary, watch, cleanUps);
   const agents = createRunningAgents(nodes, (pid, signal) => process.kill(pid, signal));
-  ends.push(async () => agents.all());
+  cleanUps.push(async () => agents.all());
   const readCalls = await openCallTotals(nodes, api, plane);
   const { network } = nodes.builtin.runtime.containerd.record;
-  ends.push(() => rm(`/run/berth/network/${builtinNetworkOf(network)}`, { recursive: true, force: true }));
+  cleanUps.push(() => rm(`/run/berth/network/${builtinNetworkOf(network)}`, { recursive: true, force: true }));
   const floorDir = join(folder, "floor");
   const runtime = await startMeasuredRuntime(version, floorDir);
-  ends.push(runtime.stop);
+  cleanUps.push(runtime.stop);
   const floor = startFloor(runtime, floorDir);
-  ends.push(floor.stop);
+  cleanUps.push(floor.stop);
   const shared = { api, watch, names: createPodNames(), print: console.log };
   return await measureNetwork({ ...shared, nodes, agents, readCalls, floor }, effort);
 }
 
-const [given = "", result = ""] = process.argv.slice(2);
-const ends: (() => Promise<unknown>)[] = [];
-const ended = new Promise<never>((_, reject) => {
+const [optionsFile = "", resultFile = ""] = process.argv.slice(2);
+const cleanUps: (() => Promise<unknown>)[] = [];
+const terminated = new Promise<never>((_, reject) => {
   process.once("SIGTERM", () => reject(new Error("ended by SIGTERM")));
 });
 // During the clean-up nothing awaits it.
-ended.catch(() => undefined);
+terminated.catch(() => undefined);
 try {
-  const options = JSON.parse(await readFile(given, "utf8")) as NetworkProcessOptions;
+  const options = JSON.parse(await readFile(optionsFile, "utf8")) as NetworkProcessOptions;
   await setUpNamespace();
-  await writeFile(result, JSON.stringify(await Promise.race([measure(options, ends), ended])));
+  await writeFile(resultFile, JSON.stringify(await Promise.race([measure(options, cleanUps), terminated])));
 } finally {
-  for (const end of ends.toReversed()) await end();
+  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
 }
 process.exit(0);

@@ -44,8 +44,8 @@ async function removeLinks(node: NodeNetwork, conf: BuiltinConf, valid: readonly
 }
 
 /**
- * Finds none in a list that gets its ranges from the runtime. No ADD or DEL leaves one, whenever it is killed: an entry of the map is made
- * after the reservation of its address, and removed before it. Only a record that another program has deleted may leave one.
+ * Finds none in a list that gets its ranges from the runtime. No pod leaves one, whenever its ADD or DEL is killed: an entry of the map is
+ * made after the reservation of its address, and removed before it. Only a record that another program has deleted may leave one.
  */
 async function removeHostPorts(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): Promise<void> {
   const reserved = store.reservedAddresses();

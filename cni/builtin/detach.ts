@@ -17,10 +17,15 @@ export async function detach(
   const record = store.find(id);
   const addresses = record === undefined ? ownAddresses(store, id) : record.addresses.map(withoutLength);
   // Without a record, host ports are found by the addresses that they lead to.
-  if (addresses.length > 0 && (record === undefined || record.hostPorts.length > 0))
-    closeHostPorts(node, (address) => addresses.includes(formatIp(address)));
+  const mayHaveHostPorts = addresses.length > 0 && (record === undefined || record.hostPorts.length > 0);
+  const closeOwnHostPorts = () => {
+    if (mayHaveHostPorts) closeHostPorts(node, (address) => addresses.includes(formatIp(address)));
+  };
+  closeOwnHostPorts();
   if (record !== undefined) endConnections(node, record);
   await node.removeLinks([hostLinkName(network, id), ifbName(network, id)]);
+  // An ADD of another pod may have made the rules meanwhile, with the host ports of every recorded attachment.
+  closeOwnHostPorts();
   for (const address of addresses) store.release(address, id);
   store.remove(id);
 }

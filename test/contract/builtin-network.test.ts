@@ -396,6 +396,25 @@ describe.skipIf(!isRoot)("rules that another program has flushed", () => {
   });
 });
 
+describe.skipIf(!isRoot)(
+  "an ADD that makes the rules while DEL removes links opens no host port of the deleted pod",
+  () => {
+    test.each([
+      ["after a start of the agent", () => {}],
+      ["after a flush of the rules", deleteTable],
+    ])("%s", async (_, change) => {
+      const { id } = await node.addPod("c1", withPorts(port(8080)));
+      const agent = node.createPlugin();
+      change();
+      const deletion = node.call("DEL", id, agent);
+      await node.call("ADD", { containerId: "c2", netns: node.namespaces.create().path }, agent);
+      await deletion;
+      expect(node.leftovers()).toMatchObject({ hostPorts: 0, attachments: ["c2"] });
+      agent.close();
+    });
+  },
+);
+
 /** As `nft flush ruleset` does. */
 function deleteTable(): void {
   change(node.netfilter, [

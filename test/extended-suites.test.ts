@@ -17,11 +17,15 @@ test("every extended suite that runs tests has a report, so that its skips are s
   ]);
 });
 
-test("what npm test does with forty pods, the extended run does with a hundred", async () => {
+test("what npm test does with fewer pods, the extended run does with a hundred", async () => {
   const suites = allExtendedSuites(await findTests("."));
-  for (const name of ["outages", "workloads"])
+  for (const [name, path] of [
+    ["outages", "cluster/outages"],
+    ["workloads", "cluster/workloads"],
+    ["network-deaths", "network-deaths"],
+  ])
     expect(suites.find((suite) => suite.name === `${name} with 100 pods`)).toMatchObject({
-      argv: expect.arrayContaining([`./test/e2e/cluster/${name}.test.ts`]),
+      argv: expect.arrayContaining([`./test/e2e/${path}.test.ts`]),
       env: { BERTH_MANY_PODS: "100" },
     });
 });

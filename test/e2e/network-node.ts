@@ -1,4 +1,4 @@
-import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { DELEGATE_TYPE } from "../../cni/delegate-network.ts";
@@ -29,7 +29,7 @@ export interface PodNetworkRemains {
   readonly rules: readonly string[];
 }
 
-/** A node whose container runtime has folders of its own for plugins and networks. The plugin `held-bridge` is bridge, `held-last` changes nothing; both wait in ADD while they are held. */
+/** A node whose container runtime has folders of its own for plugins and networks. The plugin `held-bridge` is bridge, `held-last` changes nothing; both wait in one verb while they are held. */
 export type NetworkNode = Awaited<ReturnType<typeof prepareNetworks>>;
 
 /**
@@ -89,14 +89,20 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
       const plugins = [plugin, ...last.map((type) => ({ type }))];
       await putList(JSON.stringify({ cniVersion: "1.1.0", name: builtinName, plugins }));
     },
-    async hold() {
-      await writeFile(hold, "");
+    async hold(verb: "ADD" | "DEL" = "ADD") {
+      await writeFile(hold, verb);
     },
-    async waitUntilHeld() {
-      await pollUntil("ADD of the plugin that is held", 20_000, () => stat(held).then(() => true, ifAbsent(false)));
+    /** Resolves with the process id of the plugin. */
+    async waitUntilHeld(): Promise<number> {
+      return await pollUntil("the call of the plugin that is held", 20_000, async () => {
+        const text = await readFile(held, "utf8").catch(ifAbsent(""));
+        return text.endsWith("\n") ? Number(text) : undefined;
+      });
     },
     async letGo() {
       await rm(hold);
+      // A plugin that was killed has left it.
+      await rm(held, { force: true });
     },
     /** The runtime calls a plugin that does nothing in place of the delegate, as long as `work` runs. */
     async withoutDelegate(work: () => Promise<void>) {
@@ -141,10 +147,10 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
 }
 
 const heldPlugin = (hold: string, held: string, next: string) => `#!/bin/sh
-if [ "$CNI_COMMAND" = ADD ] && [ -e ${hold} ]; then
-  touch ${held}
+if [ "$(cat ${hold} 2>/dev/null)" = "$CNI_COMMAND" ]; then
+  echo $$ > ${held}
   while [ -e ${hold} ]; do sleep 0.02; done
-  rm ${held}
+  rm -f ${held}
 fi
 ${next}
 `;

@@ -152,6 +152,43 @@ function findProxyProblem(mode: ProxyMode): string | undefined {
   return mode === "iptables" && Bun.which("iptables") === null ? "iptables is not installed" : undefined;
 }
 
+/** Two Services with the pods behind them, a client, and kube-proxy in one mode; known once `beforeAll` has run. */
+interface ServedNode {
+  readonly proxy: KubeProxy;
+  readonly web: ServiceAddresses;
+  /** With `externalTrafficPolicy: Local`. */
+  readonly local: ServiceAddresses;
+  readonly client: Addresses;
+  /** The pod `web-1`. */
+  readonly first: Addresses;
+  /** Berth's rules before kube-proxy has started. */
+  readonly ownRules: string;
+}
+
+/** Both families of the ClusterIP. */
+const clusterIPs = (of: ServiceAddresses) => [hostOf(of.ipv4, 80), hostOf(of.ipv6, 80)];
+/** The NodePort at both addresses of the node. */
+const nodePorts = (of: ServiceAddresses) => [hostOf(node.ipv4, of.nodePort), hostOf(node.ipv6, of.nodePort)];
+
+async function serve(mode: ProxyMode): Promise<ServedNode> {
+  const [web, local] = await Promise.all([serviceAddresses("web"), serviceAddresses("local")]);
+  const [client, first] = await Promise.all([addressesOf("client"), addressesOf("web-1")]);
+  const ownRules = await berthRules(cluster.node.folder);
+  // No rule of an earlier kube-proxy answers instead.
+  expect(await answers("node", clusterIPs(web))).toEqual([NO_ANSWER]);
+  const proxy = await startKubeProxy(cluster, mode);
+  try {
+    expect(await proxy.mode()).toBe(mode);
+    const hosts = [...clusterIPs(web), ...nodePorts(local)];
+    const isServed = async () => !(await answers("node", hosts)).includes(NO_ANSWER);
+    await pollUntil("answers of the Services", 20_000, isServed);
+  } catch (error) {
+    await proxy.stop();
+    throw error;
+  }
+  return { proxy, web, local, client, first, ownRules };
+}
+
 function registerMode(mode: ProxyMode): void {
   const problem = findProxyProblem(mode);
   if (problem !== undefined) {
@@ -159,56 +196,55 @@ function registerMode(mode: ProxyMode): void {
     test.skip(problem, () => {});
     return;
   }
-  let proxy: KubeProxy | undefined;
-  let [web, local]: readonly ServiceAddresses[] = [];
-  let [client, first]: readonly Addresses[] = [];
-  let ownRules = "";
-  /** Both families of the ClusterIP, and of a NodePort at the node's addresses. */
-  const clusterIPs = () => [hostOf(web!.ipv4, 80), hostOf(web!.ipv6, 80)];
-  const nodePorts = (of: ServiceAddresses) => [hostOf(node.ipv4, of.nodePort), hostOf(node.ipv6, of.nodePort)];
-
+  let served: ServedNode | undefined;
   beforeAll(async () => {
-    [web, local] = await Promise.all([serviceAddresses("web"), serviceAddresses("local")]);
-    [client, first] = await Promise.all([addressesOf("client"), addressesOf("web-1")]);
-    ownRules = await berthRules(cluster.node.folder);
-    // No rule of an earlier kube-proxy answers instead.
-    expect(await answers("node", clusterIPs())).toEqual([NO_ANSWER]);
-    proxy = await startKubeProxy(cluster, mode);
-    expect(await proxy.mode()).toBe(mode);
-    const isServed = async () => !(await answers("node", [...clusterIPs(), ...nodePorts(local!)])).includes(NO_ANSWER);
-    await pollUntil("answers of the Services", 20_000, isServed);
+    served = await serve(mode);
   });
-  afterAll(() => proxy?.stop());
+  afterAll(() => served?.proxy.stop());
+  registerServices(() => served!);
+  registerHostPorts(() => served!);
+}
 
+function registerServices(served: () => ServedNode): void {
   test("a pod reaches both pods of a Service, which see its own address", async () => {
-    expect(await answers("client", clusterIPs(), OFTEN)).toEqual(fromBoth(client!.ipv4, client!.ipv6));
+    const { web, client } = served();
+    expect(await answers("client", clusterIPs(web), OFTEN)).toEqual(fromBoth(client.ipv4, client.ipv6));
   });
 
   test("a pod reaches itself through its Service, and sees the gateway", async () => {
+    const { web, first } = served();
     const expected = Object.values(gateway).map((address) => `web-1 ${address}`);
-    const others = Object.values(first!).map((address) => `web-2 ${address}`);
-    expect(await answers("web-1", clusterIPs(), OFTEN)).toEqual([...expected, ...others].toSorted());
+    const others = Object.values(first).map((address) => `web-2 ${address}`);
+    expect(await answers("web-1", clusterIPs(web), OFTEN)).toEqual([...expected, ...others].toSorted());
   });
 
   test("the node reaches both pods of a Service, which see the gateway", async () => {
-    expect(await answers("node", clusterIPs(), OFTEN)).toEqual(fromBoth(gateway.ipv4, gateway.ipv6));
+    expect(await answers("node", clusterIPs(served().web), OFTEN)).toEqual(fromBoth(gateway.ipv4, gateway.ipv6));
   });
 
   test.each(["client", "web-1", "node", "machine"])(
     "at a NodePort the pods see the gateway instead of: %s",
     async (from) => {
-      expect(await clientsSeen(from, nodePorts(web!))).toEqual(Object.values(gateway));
+      expect(await clientsSeen(from, nodePorts(served().web))).toEqual(Object.values(gateway));
     },
   );
 
   test.each([
-    ["a pod's own address", "client", () => client!],
+    ["a pod's own address", "client", () => served().client],
     ["the gateway instead of the node", "node", () => gateway],
     ["the address of another machine", "machine", () => machine],
   ])("at a NodePort with externalTrafficPolicy Local the pods see %s", async (_name, from, seen) => {
-    expect(await clientsSeen(from, nodePorts(local!))).toEqual(Object.values(seen()));
+    expect(await clientsSeen(from, nodePorts(served().local))).toEqual(Object.values(seen()));
   });
 
+  test("the other machine sees the node's addresses in place of a pod's", async () => {
+    const hosts = Object.values(machine).map((address) => hostOf(address, serverPort));
+    expect(await answers("client", hosts)).toEqual([`machine ${node.ipv4}`, `machine ${node.ipv6}`]);
+  });
+}
+
+/** Host ports beside the rules of kube-proxy, which the last test stops. */
+function registerHostPorts(served: () => ServedNode): void {
   test("a host port answers at 127.0.0.1 and at the node's addresses", async () => {
     const hosts = [hostOf(node.ipv4, hostPort), hostOf(node.ipv6, hostPort)];
     expect(await answers("node", [hostOf("127.0.0.1", hostPort)])).toEqual([`web-1 ${gateway.ipv4}`]);
@@ -217,30 +253,27 @@ function registerMode(mode: ProxyMode): void {
     expect(await answers("client", hosts)).toEqual([`web-1 ${gateway.ipv4}`, `web-1 ${gateway.ipv6}`]);
   });
 
-  test("the other machine sees the node's addresses in place of a pod's", async () => {
-    const hosts = Object.values(machine).map((address) => hostOf(address, serverPort));
-    expect(await answers("client", hosts)).toEqual([`machine ${node.ipv4}`, `machine ${node.ipv6}`]);
-  });
-
   test("a pod with a host port comes and goes, and neither program changes the rules of the other", async () => {
-    const rules = await proxy!.rules();
+    const { proxy, ownRules } = served();
+    const rules = await proxy.rules();
     expect(rules.length).toBeGreaterThan(20);
     expect(await berthRules(cluster.node.folder)).toBe(ownRules);
     await cluster.apply([serverPod("late", "none", { hostPort: lateHostPort })]);
     await addressesOf("late");
     expect(await answers("machine", [hostOf(node.ipv4, lateHostPort)])).toEqual([`late ${machine.ipv4}`]);
-    expect(await proxy!.rules()).toEqual(rules);
+    expect(await proxy.rules()).toEqual(rules);
     await cluster.kubectl("delete", "pod", "late", "--timeout=180s");
     const isClosed = async () => (await berthRules(cluster.node.folder)) === ownRules;
     await pollUntil("the rules without the pod's host port", 10_000, isClosed);
     expect(await answers("machine", [hostOf(node.ipv4, lateHostPort)])).toEqual([NO_ANSWER]);
-    expect(await proxy!.rules()).toEqual(rules);
+    expect(await proxy.rules()).toEqual(rules);
   });
 
   test("host ports answer after kube-proxy has removed its rules", async () => {
-    await proxy!.stop();
-    expect(await proxy!.rules()).toEqual([]);
-    expect(await answers("node", clusterIPs())).toEqual([NO_ANSWER]);
+    const { proxy, web, ownRules } = served();
+    await proxy.stop();
+    expect(await proxy.rules()).toEqual([]);
+    expect(await answers("node", clusterIPs(web))).toEqual([NO_ANSWER]);
     expect(await answers("machine", [hostOf(node.ipv4, hostPort)])).toEqual([`web-1 ${machine.ipv4}`]);
     expect(await berthRules(cluster.node.folder)).toBe(ownRules);
   });

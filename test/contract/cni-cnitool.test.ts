@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { unpackPackages } from "../bed/packages.ts";
 import { cnitoolProgram } from "../upstream/go-program.ts";
+import { networkView, normalise } from "./network-view.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
 const reason = cnitoolProgram.skipWithout("networks executed by berth cni and by cnitool are compared");
@@ -73,44 +74,12 @@ async function run(executor: Executor, verb: Verb, name = "inner") {
   return await execa("ip", ["netns", "exec", "outer", ...argv], { env, reject: false });
 }
 
-/** What differs between any two runs: names and addresses that the kernel chooses, counters, times, indexes. */
-const normalise = (text: string) =>
-  text
-    .replaceAll(/^#.*\n?/gm, "")
-    .replaceAll(/veth[0-9a-f]{8}/g, "vethN")
-    .replaceAll(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, (mac) =>
-      mac === "0a:58:0a:de:03:05" || /^(00:|ff:)+(00|ff)$/.test(mac) ? mac : "MAC",
-    )
-    .replaceAll(/fe80::[0-9a-f:]+/g, "fe80::N")
-    .replaceAll(/\[\d+:\d+\]/g, "[0:0]")
-    .replaceAll(/^\d+: /gm, "N: ")
-    .replaceAll(
-      /@if\d+|@vethN|link-netnsid \d+|link-netns \S+|tentative|valid_lft.*|qlen \d+|state \w+|NO-CARRIER,|,LOWER_UP|linkdown */g,
-      "",
-    )
-    .replaceAll(/ +$/gm, "");
-
-const VIEWS: readonly (readonly string[])[] = [
-  ["ip", "addr"],
-  ["ip", "route", "show", "table", "all"],
-  ["ip", "-6", "route", "show", "table", "all"],
-  ["iptables-save"],
-  ["ip6tables-save"],
-];
-
 /** Both network namespaces, as their users see them. */
 async function view(): Promise<string> {
   const texts: string[] = [];
-  for (const netns of ["inner", "outer"])
-    for (const argv of VIEWS) {
-      const { stdout } = await execa("ip", ["netns", "exec", netns, ...argv]);
-      texts.push(`${netns}: ${argv.join(" ")}`, ...normalise(stdout).split("\n").filter(isStable));
-    }
+  for (const netns of ["inner", "outer"]) texts.push(netns, ...(await networkView("ip", "netns", "exec", netns)));
   return texts.join("\n");
 }
-
-/** The routes of link-local addresses come and go while the kernel checks them for duplicates. */
-const isStable = (line: string) => !/fe80|ff00::\/8|^multicast/.test(line);
 
 /** The result of a plugin. loopback writes no version of an address, which libcni passes on, and Berth does not. */
 const parseAdded = (text: string): object =>

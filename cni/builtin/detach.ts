@@ -20,9 +20,9 @@ export async function detach(
   const mayHaveHostPorts = addresses.length > 0 && (record === undefined || record.hostPorts.length > 0);
   const closeOwnHostPorts = () => {
     if (mayHaveHostPorts) closeHostPorts(node, (address) => addresses.includes(formatIp(address)));
+    if (record !== undefined) endConnections(node, record);
   };
   closeOwnHostPorts();
-  if (record !== undefined) endConnections(node, record);
   await node.removeLinks([hostLinkName(network, id), ifbName(network, id)]);
   // An ADD of another pod may have made the rules meanwhile, with the host ports of every recorded attachment.
   closeOwnHostPorts();

@@ -138,17 +138,21 @@ test("uninstall names the built-in networks that it removes, and those that it k
   expect(json).toMatchObject({ wasInstalled: false, removedNetworks: ["berth", "store"], keptNetworks: [lan] });
 });
 
+const restartBoth = /; restart the agent, and the container runtime with its former conf_dir$/;
+const restartRuntime = /; restart the container runtime with its former conf_dir, but not yet the agent$/;
+
 test.each([
+  ["advises to restart the agent and the runtime", true, ["berth"], [], restartBoth],
+  ["advises the same when it removes the networks that an earlier one has kept", false, ["lan"], [], restartBoth],
+  ["advises nothing where there is nothing", false, [], [], /^nothing was installed: there is neither \S+ nor \S+$/],
   [
-    "advises to restart the agent and the runtime",
-    [],
-    /; restart the agent, and the container runtime with its former conf_dir$/,
-  ],
-  [
-    "advises not to restart the agent that still has to delete attachments of a kept network",
+    "advises to restart the runtime, and not yet the agent that still has to delete attachments of a kept network",
+    true,
+    ["berth"],
     [lan],
-    /; restart the container runtime with its former conf_dir, but not yet the agent$/,
+    restartRuntime,
   ],
-])("uninstall %s", async (_, kept, advice) => {
-  expect((await uninstall(true, { removed: ["berth"], kept })).lines[0]).toMatch(advice);
+  ["advises the same as long as it keeps the network", false, [], [lan], restartRuntime],
+])("uninstall %s", async (_, isInstalled, removed, kept, advice) => {
+  expect((await uninstall(isInstalled, { removed, kept })).lines[0]).toMatch(advice);
 });

@@ -160,9 +160,11 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
       kept.length === 0
         ? "restart the agent, and the container runtime with its former conf_dir"
         : "restart the container runtime with its former conf_dir, but not yet the agent";
-    const text = wasInstalled
-      ? `${list} and ${binary} are removed; ${next}\n`
-      : `nothing was installed: there is neither ${list} nor ${binary}\n`;
+    const changes = wasInstalled || removed.length > 0 || kept.length > 0;
+    const what = wasInstalled
+      ? `${list} and ${binary} are removed`
+      : `nothing was installed: there is neither ${list} nor ${binary}`;
+    const text = `${what}${changes ? `; ${next}` : ""}\n`;
     const lines = removed.map((name) => `the built-in network ${name} is removed, with its bridge and its rules\n`);
     const remedy = kept.length === 0 ? "" : KEPT_NETWORKS_REMEDY;
     return {

@@ -8,7 +8,7 @@ export interface SemaphoreOptions {
   readonly maxUrgentInARow?: number;
   /**
    * A holder that keeps its permit for longer than `ms` loses it to the next caller; its work continues. Never if not given.
-   * A function is called when a permit is acquired.
+   * The semaphore calls a function for `ms` whenever it gives a permit.
    */
   readonly stuckAfter?: { readonly clock: Clock; readonly ms: number | (() => number) };
 }

@@ -60,14 +60,14 @@ for (const [which, pod] of [
     expect(ends).toHaveLength(5);
   });
 
-test("containers that take their time to end are stopped in groups two seconds apart", async () => {
+test("containers that end late are stopped in groups two seconds apart", async () => {
   expect(await beginsOf(10, () => 10_000)).toEqual([...times(4, 0), ...times(4, 2_000), ...times(2, 4_000)]);
 });
 
 /** The first stop shows how long the shim takes, all others last. */
 const firstTakes = (ms: number) => (index: number) => (index === 0 ? ms : 40_000);
 
-test("where the shortest stop takes seconds, the groups are three times as far apart, at most ten seconds", async () => {
+test("where the shortest stop takes seconds, the next group begins after three times that, at most ten seconds", async () => {
   // The next stop begins when the first one has ended, and keeps its permit for three times that.
   expect(await beginsOf(6, firstTakes(100))).toEqual([...times(4, 0), 100, 2_000]);
   expect(await beginsOf(6, firstTakes(1_500))).toEqual([...times(4, 0), 1_500, 2_000]);
@@ -77,7 +77,7 @@ test("where the shortest stop takes seconds, the groups are three times as far a
   expect(await beginsOf(13, firstTakes(4_000)).then((begins) => begins.slice(8))).toEqual([...times(4, 4_000), 14_000]);
 });
 
-test("a stop that SIGKILL ends says nothing about the shim", async () => {
+test("a stop that SIGKILL ends does not change the time between the groups", async () => {
   expect(await beginsOf(13, firstTakes(4_000), shared, 4).then((begins) => begins.slice(8))).toEqual([
     ...times(4, 4_000),
     6_000,

@@ -26,9 +26,9 @@ export interface ContainerStop {
 
 const MAX_STOPS = 16;
 const MAX_STOPS_IN_SHARED_NAMESPACE = 4;
-/** A container that has not ended after this time takes its time to end: its stop costs nothing meanwhile. */
+/** After this time a stop no longer counts against the limit: its container ends late, and costs nothing meanwhile. */
 const SLOW_AFTER_MS = { least: 2_000, most: 10_000 };
-/** The same as a multiple of the shortest stop of the pod that SIGKILL did not end: that is how long the shim takes on this machine. */
+/** The same, as a multiple of the shortest stop of the pod so far that ended before SIGKILL: it shows how fast the shim is. */
 const SLOW_AFTER_STOPS = 3;
 
 /**
@@ -49,14 +49,14 @@ export function createPodStops(clock: Clock): PodStops {
       const entry = pods.get(uid) ?? createEntry(clock, pod);
       pods.set(uid, entry);
       entry.stops++;
-      const timed = async () => {
+      const stopAndMeasure = async () => {
         const startedMs = clock.monotonicMs();
         await stop();
         const tookMs = clock.monotonicMs() - startedMs;
         if (tookMs < graceSeconds * 1000) entry.shortestMs = Math.min(entry.shortestMs ?? tookMs, tookMs);
       };
       try {
-        await entry.semaphore.run(timed, signal);
+        await entry.semaphore.run(stopAndMeasure, signal);
       } finally {
         entry.stops--;
         if (entry.stops === 0) pods.delete(uid);

@@ -138,7 +138,7 @@ test("a wall clock that is set back does not hold up the audit after a list of t
   clock.stepWallClock(-3_600_000);
   await clock.advance(9_000);
   expect(runs()).toBe(2);
-  // The runtime was listed again while the second audit runs with the list before.
+  // The runtime sends another list while the second audit still runs with the first one.
   audit.wake();
   await clock.advance(5_000);
   expect([runs(), answers.length, clock.pendingTimers]).toEqual([3, 0, 0]);

@@ -113,6 +113,7 @@ test("an entry that may agree has Berth's counts beside the kubelet's only one, 
     { berth: ["INSTANCE 2 OF a", undefined] },
     { berth: /^INSTANCE 2/ },
     { kubelet: /^INSTANCE 1/ },
+    { kubelet: "INSTANCE", berth: "INSTANCE" },
   ];
   const planted = [
     ...others.map((other) => ({ ...count, ...other })),

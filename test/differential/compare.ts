@@ -275,7 +275,7 @@ export function findStaleEntries(
 export function findUnboundedAgreements(entries: readonly KnownDifference[]): readonly KnownDifference[] {
   return entries.filter(({ mayAgree, kubelet, berth }) => {
     if (mayAgree !== true) return false;
-    if (typeof kubelet !== "string") return true;
+    if (typeof kubelet !== "string" || !/\d/.test(kubelet)) return true;
     const count = numberOf(kubelet);
     const next = kubelet.replace(/\d+/, (digits) => String(Number(digits) + 1));
     return !Bun.deepEquals(berth, kubelet.startsWith("×") ? [`×${count - 1}`, `×${count + 1}`] : next);

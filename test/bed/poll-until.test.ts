@@ -32,11 +32,22 @@ test("gives up after its time, and later while processes wait for a processor", 
 
 test("a stopwatch counts a third of the time in which processes wait for a processor", async () => {
   let stalledMs = 1000;
-  const [countedMs, startedMs] = [startStopwatch(() => stalledMs), performance.now()];
+  const [countedMs, startedMs] = [startStopwatch({ cpuStallMs: () => stalledMs }), performance.now()];
   await pollUntil("some time", 1000, () => performance.now() - startedMs > 30);
   expect(countedMs()).toBeGreaterThan(30);
   stalledMs += 3000;
   expect(countedMs()).toBeWithin(-1970, performance.now() - startedMs - 1999);
+});
+
+test("a stopwatch counts all of the time that a timer takes", async () => {
+  let stalledMs = 1000;
+  const [countedMs, startedMs] = [startStopwatch({ afterMs: 20, cpuStallMs: () => stalledMs }), performance.now()];
+  stalledMs += 3000;
+  expect(countedMs()).toBeGreaterThanOrEqual(0);
+  await pollUntil("the end of the timer", 1000, () => performance.now() - startedMs > 50);
+  expect(countedMs()).toBeGreaterThan(50);
+  stalledMs += 3000;
+  expect(countedMs()).toBeLessThan(performance.now() - startedMs - 1999);
 });
 
 test("what the condition throws ends the polling", async () => {

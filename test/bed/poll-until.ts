@@ -7,12 +7,12 @@ import { setTimeout as pause } from "node:timers/promises";
  */
 const STALL_SHARE = 2 / 3;
 
-/** The share of the time waited so far that passes between two polls, and its bounds: a long wait leaves the processors to others. */
+/** The pause between two polls, as a share of the time waited so far, and its bounds: a long wait leaves the processors to others. */
 const PAUSE = { share: 1 / 20, leastMs: 10, mostMs: 100 };
 
 /**
- * Polls `condition` every `everyMs`, or else less and less often, until its result is neither false nor undefined, and returns that result. For
- * outside systems that send no event. Throws with `what` in the message after `timeoutMs`, on a machine whose processors are
+ * Polls `condition` every `everyMs`, without it the less often the longer it waits, until its result is neither false nor
+ * undefined, and returns that result. For outside systems that send no event. Throws with `what` in the message after `timeoutMs`, on a machine whose processors are
  * all busy after at most three times that. `cpuStallMs` returns the time since boot in which processes waited for a processor.
  */
 export async function pollUntil<T>(
@@ -23,7 +23,7 @@ export async function pollUntil<T>(
   cpuStallMs = readCpuStallMs,
 ): Promise<T> {
   const startedMs = performance.now();
-  const countedMs = startStopwatch(cpuStallMs);
+  const countedMs = startStopwatch({ cpuStallMs });
   for (;;) {
     const result = await condition();
     if (result !== false && result !== undefined) return result;
@@ -35,12 +35,21 @@ export async function pollUntil<T>(
 }
 
 /**
- * Returns a function that returns the milliseconds since this call that count, as {@link pollUntil} counts them: for an upper bound
- * on the work of a runtime or of a program.
+ * Returns a function that returns how many milliseconds since this call count: all but two thirds of those in which processes
+ * waited for a processor, as in {@link pollUntil}. For an upper bound on the work of a runtime or of a program. Before that work a
+ * timer takes `afterMs`, which count in full, since a busy machine does not lengthen a timer.
  */
-export function startStopwatch(cpuStallMs = readCpuStallMs): () => number {
-  const [startedMs, stalledBeforeMs] = [performance.now(), cpuStallMs()];
-  return () => performance.now() - startedMs - STALL_SHARE * (cpuStallMs() - stalledBeforeMs);
+export function startStopwatch({ afterMs = 0, cpuStallMs = readCpuStallMs } = {}): () => number {
+  const startedMs = performance.now();
+  let stalledBeforeMs = afterMs === 0 ? cpuStallMs() : undefined;
+  if (stalledBeforeMs === undefined)
+    setTimeout(() => {
+      stalledBeforeMs = cpuStallMs();
+    }, afterMs).unref();
+  return () => {
+    const stalledMs = stalledBeforeMs === undefined ? 0 : cpuStallMs() - stalledBeforeMs;
+    return performance.now() - startedMs - STALL_SHARE * stalledMs;
+  };
 }
 
 /** The kernel's `some` total of /proc/pressure/cpu, in milliseconds (Documentation/accounting/psi.rst); 0 on a kernel without it. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { unpackPackages } from "../bed/packages.ts";
 import { cnitoolProgram } from "../upstream/go-program.ts";
-import { networkView, normalise } from "./network-view.ts";
+import { normalise, readNetworkView } from "./network-view.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
 const reason = cnitoolProgram.skipWithout("networks executed by berth cni and by cnitool are compared");
@@ -77,7 +77,7 @@ async function run(executor: Executor, verb: Verb, name = "inner") {
 /** Both network namespaces, as their users see them. */
 async function view(): Promise<string> {
   const texts: string[] = [];
-  for (const netns of ["inner", "outer"]) texts.push(netns, ...(await networkView("ip", "netns", "exec", netns)));
+  for (const netns of ["inner", "outer"]) texts.push(netns, ...(await readNetworkView("ip", "netns", "exec", netns)));
   return texts.join("\n");
 }
 

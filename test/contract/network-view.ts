@@ -1,3 +1,4 @@
+// Reads a network namespace as text that two runs have in common.
 import { execa } from "execa";
 
 /** What differs between any two runs: names and addresses that the kernel chooses, counters, times, indexes. */
@@ -26,7 +27,7 @@ const VIEWS: readonly (readonly string[])[] = [
 ];
 
 /** Interfaces, addresses, routes and rules of the network namespace that `enter` enters, as its users see them. */
-export async function networkView(...enter: readonly string[]): Promise<readonly string[]> {
+export async function readNetworkView(...enter: readonly string[]): Promise<readonly string[]> {
   const texts: string[] = [];
   for (const argv of VIEWS) {
     const [program = "", ...args] = [...enter, ...argv];

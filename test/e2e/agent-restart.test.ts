@@ -53,7 +53,7 @@ test("a new agent reports the pods as the one before did and restarts no contain
 });
 
 test("a restart of the agent neither shortens nor extends a crash back-off of 20 s", async () => {
-  // Only now: a test before this one could last longer than the wait that this one looks at.
+  // The pod starts here: the tests before this one may last longer than its wait.
   await node.putManifest(podOf("crash", { command: script("sleep 0.3; exit 3") }));
   const waiting = await node.waitForPod("crash", "its second wait", ({ message }) =>
     message.startsWith("back-off 20s"),

@@ -1,5 +1,5 @@
-// The same list executed by containerd, whose libcni that is, and by the delegate, which executes it as the agent does, leaves the same
-// interfaces, addresses, routes and rules, in the pod and on the node.
+// containerd executes a list with libcni, and the delegate executes the same list as the agent does. Both leave the same interfaces,
+// addresses, routes and rules, in the pod and on the node.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import {
   RunPodSandboxResponse,
 } from "../../proto/cri/gen/api.ts";
 import { callCri } from "../bed/containerd/cri-call.ts";
-import { networkView } from "../contract/network-view.ts";
+import { readNetworkView } from "../contract/network-view.ts";
 import { inNetworkNamespace } from "../contract/own-namespace.ts";
 import { type NetworkNode, prepareNetworks } from "./network-node.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
@@ -71,13 +71,13 @@ function withoutIds(lines: readonly string[]): string {
   return same.replaceAll(/(?:^(?::|-A ).*\n)+/gm, (table) => `${sorted(table.trimEnd().split("\n"))}\n`);
 }
 
-/** What a pod has and leaves whose network the runtime, or its delegate, makes and removes. */
-async function course() {
+/** Runs a sandbox and removes it. Returns its network, that of the node meanwhile and afterwards, and the leases and cache entries that are left. */
+async function runAndRemovePod() {
   const id = await runSandbox();
-  const pod = withoutIds(await networkView("nsenter", `--net=${await namespaceOf(id)}`));
-  const whileRunning = withoutIds(await networkView());
+  const pod = withoutIds(await readNetworkView("nsenter", `--net=${await namespaceOf(id)}`));
+  const whileRunning = withoutIds(await readNetworkView());
   await networks.removeSandboxOf("web");
-  const afterwards = withoutIds(await networkView());
+  const afterwards = withoutIds(await readNetworkView());
   const { leases, cached } = await networks.remains();
   // The next pod gets the first address again, on a bridge that is made again.
   await execa("ip", ["link", "delete", node.containerd.bridge]);
@@ -99,14 +99,14 @@ inNetworkNamespace(import.meta.path, "a list executed by containerd and by the d
 
     test("leaves the same interfaces, addresses, routes and rules", async () => {
       await networks.useConfDir(node.paths.cniConfDir);
-      const ofRuntime = await course();
+      const ofRuntime = await runAndRemovePod();
       const text = ofRuntime.pod + ofRuntime.whileRunning;
       for (const part of [/eth0/, /fd00:223::2/, /--dport 8080/, /--dport 5353/, /MASQUERADE/])
         expect(text).toMatch(part);
       expect(ofRuntime).toMatchObject({ leases: [], cached: [] });
       expect(await networks.berthCni("install")).toMatchObject({ exitCode: 0 });
       await networks.useConfDir(networks.delegateDir);
-      expect(await course()).toEqual(ofRuntime);
+      expect(await runAndRemovePod()).toEqual(ofRuntime);
     });
   });
 });

@@ -41,15 +41,15 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
   const { bridge, subnet, record } = containerd;
   const network = { name: record.network, bridge, subnet, leases: paths.cniLeases };
   const [binDir, delegateDir] = [join(paths.cni, "bin"), join(paths.cni, "delegate.d")];
-  const [hold, held] = [join(folder, "hold"), join(folder, "held")];
+  const [hold, held, calls] = [join(folder, "hold"), join(folder, "held"), join(folder, "plugin-calls")];
   const builtinName = `${record.network}-builtin`;
   await mkdir(binDir);
   const config = await readFile(paths.config, "utf8");
   const packaged = /bin_dirs? = \[?"([^"]+)"/.exec(config)?.[1] ?? "";
   for (const name of await readdir(packaged)) await symlink(join(packaged, name), join(binDir, name));
-  const heldPlugins = { "held-bridge": `exec ${join(packaged, "bridge")}`, "held-last": printPrevResult };
+  const heldPlugins = { "held-bridge": join(packaged, "bridge"), "held-last": printPrevResult };
   for (const [name, next] of Object.entries(heldPlugins)) {
-    await writeFile(join(binDir, name), heldPlugin(hold, held, next));
+    await writeFile(join(binDir, name), heldPlugin({ hold, held, calls }, next));
     await chmod(join(binDir, name), 0o755);
   }
 
@@ -99,6 +99,9 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
         return text.endsWith("\n") ? Number(text) : undefined;
       });
     },
+    /** When each call of a plugin that can be held begins and ends, in order. One that is killed does not end. */
+    pluginCalls: async () => (await readFile(calls, "utf8")).trimEnd().split("\n"),
+    forgetPluginCalls: () => rm(calls),
     async letGo() {
       await rm(hold);
       // A plugin that was killed has left it.
@@ -146,13 +149,23 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
   };
 }
 
-const heldPlugin = (hold: string, held: string, next: string) => `#!/bin/sh
+interface HeldFiles {
+  readonly hold: string;
+  readonly held: string;
+  readonly calls: string;
+}
+
+const heldPlugin = ({ hold, held, calls }: HeldFiles, next: string) => `#!/bin/sh
+echo begins >> ${calls}
 if [ "$(cat ${hold} 2>/dev/null)" = "$CNI_COMMAND" ]; then
   echo $$ > ${held}
   while [ -e ${hold} ]; do sleep 0.02; done
   rm -f ${held}
 fi
 ${next}
+code=$?
+echo ends >> ${calls}
+exit $code
 `;
 
 /** The result of the plugin before it is the last field of what a plugin gets. */

@@ -71,13 +71,14 @@ afterAll(async () => {
   await node.tearDown();
 });
 
-test("a new agent ends orphaned pods with a second of grace, and leaves other containers alone", async () => {
+test("a new agent ends orphaned pods with two seconds of grace, and leaves other containers alone", async () => {
   const expectedIds = [stays, foreignPod.containerId].toSorted();
-  // With the grace period of the pod's own this would take ten minutes.
+  // With the pod's own grace period this would take ten minutes.
   await pollUntil("only the desired and the foreign containers", 20_000, async () => {
     const [containers, sandboxes] = await Promise.all([node.containers(), node.sandboxes()]);
     return containers.length === 2 && sandboxes.length === 2;
   });
+  expect(linesContaining(await node.log(), "stop container main within 2s: ")).toHaveLength(1);
   expect((await node.containers()).map(({ id }) => id).toSorted()).toEqual(expectedIds);
   expect((await node.sandboxes()).map(({ id }) => id)).toContain(foreignPod.sandboxId);
   const [pod] = await node.waitUntilRunning("stays");

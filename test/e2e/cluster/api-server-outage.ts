@@ -10,7 +10,7 @@ import { script } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode } from "./node.ts";
 
-/** Both end when the test creates the file `end`, after the API server has stopped; the second one runs forever once it has. */
+/** Both containers end when the test creates the file `end`, after it has stopped the API server. The next instance of the second one runs forever. */
 const endsOnFile = script("until test -e /notes/end; do sleep 0.1; done; exit 7");
 const endsOnceOnFile = script(
   "test -e /notes/again && exec sleep 1000000; until test -e /notes/end; do sleep 0.1; done; touch /notes/again; exit 7",

@@ -12,8 +12,9 @@ const PAUSE = { share: 1 / 20, leastMs: 10, mostMs: 100 };
 
 /**
  * Polls `condition` every `everyMs`, without it the less often the longer it waits, until its result is neither false nor
- * undefined, and returns that result. For outside systems that send no event. Throws with `what` in the message after `timeoutMs`, on a machine whose processors are
- * all busy after at most three times that. `cpuStallMs` returns the time since boot in which processes waited for a processor.
+ * undefined, and returns that result. For outside systems that send no event. Throws with `what` in the message after
+ * `timeoutMs`, on a machine whose processors are all busy after at most three times that. `cpuStallMs` returns the time since
+ * boot in which processes waited for a processor.
  */
 export async function pollUntil<T>(
   what: string,
@@ -36,8 +37,8 @@ export async function pollUntil<T>(
 
 /**
  * Returns a function that returns how many milliseconds since this call count: all but two thirds of those in which processes
- * waited for a processor, as in {@link pollUntil}. For an upper bound on the work of a runtime or of a program. Before that work a
- * timer takes `afterMs`, which count in full, since a busy machine does not lengthen a timer.
+ * waited for a processor, as in {@link pollUntil}. For an upper bound on the work of a runtime or of a program. `afterMs` is the
+ * time of a timer before that work; it counts in full, since a busy machine does not lengthen a timer.
  */
 export function startStopwatch({ afterMs = 0, cpuStallMs = readCpuStallMs } = {}): () => number {
   const startedMs = performance.now();

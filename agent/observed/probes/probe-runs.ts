@@ -123,15 +123,19 @@ async function executeProbe(
   const { signal } = probed.abort;
   const outcome = await outcomeOf(prober, target, signal, isEarly ? 1 : MAX_ATTEMPTS);
   const durationMs = prober.clock.monotonicMs() - startedMs;
-  if (!isEarly && mayBeCutOff(target, outcome)) await sleepUnlessAborted(prober.clock, EXIT_DELAY_MS, signal);
+  const isCutOff = !isEarly && mayBeCutOff(target, outcome);
+  if (isCutOff && !probed.isTerminating) await sleepUnlessAborted(prober.clock, EXIT_DELAY_MS, signal);
   schedule.isRunning = false;
   const now = prober.clock.now();
   adjustToClock(prober, now);
   if (isOutdated(probed, schedule, target) || schedule.state.hasEnded) return;
-  if (!isEarly || outcome.result === "success" || outcome.result === "warning") {
+  // The stop of a container also ends its commands, and the runtime may report its exit much later.
+  const isByStop = isCutOff && probed.isTerminating;
+  if (isEarly && outcome.result !== "success" && outcome.result !== "warning") prober.onEarlyFailure(target, outcome);
+  else if (!isByStop) {
     prober.onResult(target, outcome, durationMs);
     applyOutcome(prober, probed, schedule, { target, outcome });
-  } else prober.onEarlyFailure(target, outcome);
+  }
   const { kind, probe } = target;
   if (schedule.series !== undefined && isProbeActive(kind, statesOf(probed)))
     schedule.next = nextTry(probe, schedule.series, schedule.state, { triedAt, now });

@@ -55,6 +55,8 @@ export interface ProbedContainer {
   /** When its startup probe succeeded, or its `postStart` hook; undefined if neither delays its probes. */
   notBefore: number | undefined;
   readonly abort: AbortController;
+  /** Its pod terminates. */
+  isTerminating: boolean;
   target: Omit<ProbeTarget, "kind" | "probe">;
 }
 

@@ -306,6 +306,28 @@ for (const [what, outcome] of [
     expect(results).toEqual([`11s ${outcome.result}`]);
   });
 
+for (const [what, outcome, counts] of [
+  ["was killed", { result: "failure", message: "", exitCode: 137 }, false],
+  ["was not executed", { result: "error", message: "container not created: not found" }, false],
+  ["fails", { result: "failure", message: "not ready", exitCode: 1 }, true],
+] as const)
+  test(`while its pod terminates, a readiness command that ${what} has ${counts ? "a" : "no"} result`, async () => {
+    const results: string[] = [];
+    const { clock, look, probes } = startProber({
+      runProbe: async () => outcome,
+      onResult: (_, { result }) => void results.push(`${clock.elapsedMs / 1000}s ${result}`),
+      earlyProbes: false,
+    });
+    look({ readinessProbe: { exec: { command: ["ready"] }, periodSeconds: 10 } });
+    await clock.advance(15_000);
+    const before = [...results];
+    probes.stopRestartProbes(uid);
+    // The runtime may report the exit many seconds later.
+    await clock.advance(20_000);
+    expect([before.length, results.length]).toEqual(counts ? [1, 3] : [1, 1]);
+    await probes.stop();
+  });
+
 test("the probes of a container with a postStart hook begin when the hook has succeeded", async () => {
   const { clock, asked, look, probes } = startProber();
   const hook = { lifecycle: { postStart: { exec: { command: ["hook"] } } } };

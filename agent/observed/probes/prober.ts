@@ -40,7 +40,10 @@ export interface Prober {
   withHealth(observed: ObservedPod, desired: DesiredPod | undefined): ObservedPod;
   /** The pod was observed: starts and stops probes, so that they fit its running containers. */
   onObserved(observed: ObservedPod, desired: DesiredPod | undefined): void;
-  /** The pod terminates: stops its startup and liveness probes, since its containers are not restarted any more. */
+  /**
+   * The pod terminates: stops its startup and liveness probes, since its containers are not restarted any more. Ignores from
+   * then on a readiness command that was killed or could not run: the stop of its container does the same.
+   */
   stopRestartProbes(uid: PodUid): void;
   /** Nothing is left of the pod. */
   forget(uid: PodUid): void;
@@ -179,7 +182,7 @@ function newProbedContainer(
 ): ProbedContainer {
   const hadHook = target.container.lifecycle?.postStart !== undefined && startedAt >= agentStartedAt;
   const notBefore = hadHook ? clock.now() : undefined;
-  return { target, schedules: new Map(), startedAt, notBefore, abort: new AbortController() };
+  return { target, schedules: new Map(), startedAt, notBefore, abort: new AbortController(), isTerminating: false };
 }
 
 const newSchedule = (state: ProbeSchedule["state"]): ProbeSchedule => ({
@@ -214,7 +217,9 @@ function endTries(schedule: ProbeSchedule): void {
  * Stops the probes that lead to restarts. Readiness continues: it matters for traffic until the pod is gone. A container that
  * has not started so far does not become ready by that: the kubelet, too, decides its status before it stops the probes.
  */
-function stopRestartProbesOf({ schedules }: ProbedContainer): void {
+function stopRestartProbesOf(probed: ProbedContainer): void {
+  const { schedules } = probed;
+  probed.isTerminating = true;
   for (const kind of ["startup", "liveness"] as const) {
     const known = schedules.get(kind);
     if (known === undefined) continue;

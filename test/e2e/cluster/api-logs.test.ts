@@ -5,7 +5,7 @@ import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.t
 import { barePod } from "./api-objects.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("kubectl logs");
 const LINES = 40_000;
@@ -23,8 +23,11 @@ describe.skipIf(skip !== undefined)("kubectl logs through the API server", () =>
       "echo to stderr >&2; sleep 0.2; cat /proc/sys/kernel/random/uuid; for i in 1 2 3; do echo line $i; done";
     const count = `i=0; while [ $i -lt ${LINES} ]; do i=$((i+1)); echo "line $i of a log that is rotated some times"; done`;
     const command = (text: string) => ["catatonit", "--", "sh", "-c", text];
+    // Its second instance runs until the end.
+    const endsOnce = `${say}; if [ -e /kept/ended ]; then sleep 1000000; fi; touch /kept/ended; exit 1`;
+    const again = { name: "app", command: command(endsOnce), volumeMounts: [{ name: "kept", mountPath: "/kept" }] };
     await cluster.create([
-      barePod("again", { name: "app", command: command(`${say}; sleep 5; exit 1`) }),
+      barePod("again", again, { volumes: [{ name: "kept", emptyDir: {} }], terminationGracePeriodSeconds: 1 }),
       barePod("waits", { name: "app", image: "berth.test/none:1" }),
       barePod("rotated", { name: "app", command: command(`sleep 3; ${count}; sleep 2`) }, { restartPolicy: "Never" }),
     ]);

@@ -16,7 +16,7 @@ const atOnceBeside = (sides: number): number => (sides === 1 ? 32 : 16);
  * its deadline or its first back-off lasts, so that the row shows a later part of its life than the kubelet's row: Berth
  * pulls an image beside the sandbox, and starts two pods at a time for each CPU.
  */
-const SANDBOXES_AT_ONCE = 4;
+const SANDBOXES_AT_ONCE = 2;
 
 /**
  * Runs the cases on each side of the bed at the same time. Removes the events of an earlier run first. Returns the rows

@@ -161,7 +161,7 @@ describe.skipIf(!isRoot)("the built-in network", () => {
     for (const pod of pods) await node.call("DEL", pod.id);
     expect(node.leftovers()).toEqual(NOTHING);
     expect(readLink(node.route, "berth0").isUp).toBe(true);
-  }, 240_000);
+  }, 600_000);
 
   test("takes the MTU of the default route, unless the configuration has one", async () => {
     createBridge(node.route, { name: "lan0", mtu: 1390, mac });

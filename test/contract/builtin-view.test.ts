@@ -48,7 +48,7 @@ beforeAll(async () => {
   theirs = other.namespaces.create();
   const { root } = await unpackPackages("bookworm");
   executePlugin(join(root, "usr/lib/cni"), other.namespace, bridgeConf(other.folder), theirs.path);
-}, 180_000);
+}, 600_000);
 afterAll(() => {
   for (const each of nodes) each.close();
 });

@@ -157,7 +157,7 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
       await mkdir(join(folder, "net.d"));
       binDir = join((await unpackPackages("bookworm")).root, "usr/lib/cni");
       cnitool = await cnitoolProgram.ensure();
-    }, 300_000);
+    }, 600_000);
     afterAll(() => rm(folder, { recursive: true }));
 
     for (const [what, file, create] of networks)
@@ -175,7 +175,7 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
           } finally {
             await rm(join(folder, "net.d", file));
           }
-        }, 240_000);
+        }, 600_000);
 
     const oneAddress = [[{ subnet: "10.222.3.0/24", rangeStart: "10.222.3.2", rangeEnd: "10.222.3.2" }]];
 
@@ -194,7 +194,7 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
         expect((await run("berth", "del")).exitCode).toBe(0);
         expect((await run("berth", "add", "second")).exitCode).toBe(0);
       });
-    }, 240_000);
+    }, 600_000);
 
     test("a bridge that has another address is the plugin's own error, and its address is given back", async () => {
       await putNetwork("10-net.conflist", "1.0.0", { plugins: [bridge({ ipam: hostLocal(oneAddress) })] });
@@ -211,6 +211,6 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
         });
         expect([await leases(), await interfaces()]).toEqual([[], ["brtest0"]]);
       });
-    }, 240_000);
+    }, 600_000);
   });
 });

@@ -207,7 +207,7 @@ describe.each(forms)("$name", (form) => {
       expect(performance.now() - startedMs).toBeGreaterThanOrEqual(TIMEOUT_MS);
       expect(countedMs()).toBeLessThan(2 * TIMEOUT_MS);
     }
-  }, 240_000);
+  }, 600_000);
 
   test("a stopped agent whose queue of connections is full costs a call its time, and answers when it goes on", async () => {
     const stopped = await startStoppedAgent();
@@ -223,7 +223,7 @@ describe.each(forms)("$name", (form) => {
     } finally {
       await stopped.end();
     }
-  }, 240_000);
+  }, 600_000);
 
   test("without an agent the program executes the call, also on the socket of one that was killed", async () => {
     expect(await call()).toMatchObject(noNetwork);

@@ -61,7 +61,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
         // The agent remembers what it has deleted.
         expect(await node.notes()).toEqual(verb === "DEL" ? executed : [...executed, ...deleted]);
         expect(await node.view()).toEqual(nothing);
-      }, 240_000);
+      }, 600_000);
 
       test(`a delegate without an agent, during ${verb}: an agent and another delegate wait, and the call succeeds when it goes on`, async () => {
         expect(await node.call("ADD")).toMatchObject({ exitCode: 0 });
@@ -76,7 +76,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
         // The agent does not know that the delegate has deleted it: plugins take a second DEL.
         expect(await node.notes()).toEqual([...executed, "DEL begins", "DEL ends"]);
         expect(await node.view()).toEqual(nothing);
-      }, 240_000);
+      }, 600_000);
     }
 
     test("the agent, during GC: ADD and DEL of the network wait, and GC goes on with what it had", async () => {
@@ -104,7 +104,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
       expect((await node.notes()).slice(0, 6)).toEqual([...collected, ...ADDED]);
       expect((await node.notes()).slice(-4)).toEqual([...deleted, ...deleted]);
       expect(await node.view()).toEqual(nothing);
-    }, 240_000);
+    }, 600_000);
 
     test("GC waits for a delegate that is stopped during DEL, and finds nothing to delete when that has gone on", async () => {
       expect(await node.call("ADD")).toMatchObject({ exitCode: 0 });
@@ -119,6 +119,6 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
       await pollUntil("GC", 10_000, async () => (await node.notes()).includes("GC ends"));
       expect(await node.notes()).toEqual([...executed, "GC begins", "GC ends"]);
       expect(await node.view()).toEqual(nothing);
-    }, 240_000);
+    }, 600_000);
   });
 });

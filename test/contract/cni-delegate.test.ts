@@ -45,7 +45,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
         expect(await node.call("DEL")).toMatchObject({ ...done, output: undefined });
         expect(await node.view()).toEqual(nothing);
         expect(await node.call("DEL")).toMatchObject(done);
-      }, 240_000);
+      }, 600_000);
 
     test("what the agent has added the delegate deletes when it is killed, and the next agent what the delegate has added", async () => {
       await node.startAgent();
@@ -58,7 +58,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await node.call("CHECK")).toMatchObject(done);
       expect(await node.call("DEL")).toMatchObject(done);
       expect(await node.view()).toEqual(nothing);
-    }, 240_000);
+    }, 600_000);
 
     test("an agent that starts deletes what has no sandbox, torn entries too, and keeps what may have one", async () => {
       // All are in one network namespace, which takes one default route.
@@ -93,7 +93,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       const addNext = (hostPort: number) => node.call("ADD", { containerId: "next", ifName: "eth0", hostPort });
       expect(await addNext(8082)).toMatchObject({ exitCode: 1, output: { code: 104 } });
       expect(await addNext(8080)).toMatchObject(done);
-    }, 240_000);
+    }, 600_000);
 
     test("an agent that starts deletes what a killed ADD of a list with another name has left", async () => {
       await node.putSlowPlugin();
@@ -110,7 +110,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       await utimes("/run/berth/network/pods/attachments/3f2a:eth0.json", old, old);
       await node.startAgent({ sandboxes: ["another"] });
       await pollUntil("an empty network", 10_000, async () => Bun.deepEquals(await node.view(), nothing));
-    }, 240_000);
+    }, 600_000);
 
     test("with --network=builtin the delegate executes what the agent would, and ends what was made of the chain", async () => {
       await node.startAgent();
@@ -125,7 +125,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await node.call("ADD", other)).toMatchObject(ofBuiltin);
       for (const each of [other, {}]) expect(await node.call("DEL", each)).toMatchObject(done);
       expect(await node.view()).toEqual(nothing);
-    }, 240_000);
+    }, 600_000);
 
     test("a stopped agent costs a call its time and no more, and DEL works when it goes on", async () => {
       const stopped = await node.startAgent();
@@ -147,7 +147,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       stopped.kill("SIGCONT");
       expect(await node.call("DEL")).toMatchObject(done);
       expect(await node.view()).toEqual(nothing);
-    }, 240_000);
+    }, 600_000);
 
     test("an ADD whose delegate has left a stopped agent leaves nothing when the agent goes on", async () => {
       const stopped = await node.startAgent();
@@ -157,7 +157,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       // The agent has read that call before this one.
       expect(await node.call("DEL", { containerId: "77aa" })).toMatchObject(done);
       await pollUntil("an empty network", 5_000, async () => Bun.deepEquals(await node.view(), nothing));
-    }, 240_000);
+    }, 600_000);
 
     for (const [executor, start] of [
       ["agent", () => node.startAgent()],
@@ -187,7 +187,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
           expect(await node.view()).toEqual(nothing);
           expect(await node.call("ADD")).toMatchObject({ exitCode: 0 });
           expect(await node.call("DEL")).toMatchObject(done);
-        }, 240_000);
+        }, 600_000);
 
       test(`when a plugin of the ${executor} is killed, its call fails: ADD leaves nothing, CHECK and DEL succeed the next time`, async () => {
         await node.putSlowPlugin();
@@ -209,7 +209,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
           expect(await node.call(verb)).toMatchObject({ exitCode: 0 });
         }
         expect(await node.view()).toEqual(nothing);
-      }, 240_000);
+      }, 600_000);
     }
 
     test("a network namespace that is none is the plugin's error, with its code, by the agent and without it", async () => {
@@ -221,7 +221,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       await node.startAgent();
       expect(await node.call("ADD", { netns: "/run/netns/nowhere" })).toMatchObject(expected);
       expect(await node.view()).toEqual(nothing);
-    }, 240_000);
+    }, 600_000);
 
     test("a pod that selects networks waits for an agent, and one of a standalone node says that it cannot have them", async () => {
       const annotations = { "k8s.v1.cni.cncf.io/networks": "lan" };
@@ -236,7 +236,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       });
       expect(await node.view()).toEqual(nothing);
       expect(await node.call("DEL", { annotations })).toMatchObject(done);
-    }, 240_000);
+    }, 600_000);
 
     test("a chain that contains the delegate is refused", async () => {
       await writeFile(join(node.folder, "net.d/05-loop.conflist"), formatDelegateList(confOf(node.folder, TIMEOUT_MS)));
@@ -244,6 +244,6 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
         exitCode: 1,
         output: { code: 7, msg: expect.stringContaining("contains berth-cni, which would call itself without end") },
       });
-    }, 240_000);
+    }, 600_000);
   });
 });

@@ -9,7 +9,7 @@ import { reflectorContract } from "./kube-reflector.ts";
  * that has the contract's namespace and accepts pods in it.
  */
 export function kubeContract(name: string, make: () => Promise<KubeSubject>): void {
-  setDefaultTimeout(240_000);
+  setDefaultTimeout(600_000);
   describe(name, () => {
     let subject: KubeSubject;
     beforeAll(async () => {

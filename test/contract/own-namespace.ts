@@ -43,7 +43,7 @@ function inNamespace(
     name,
     async () => {
       await prepare?.();
-      const argv = ["unshare", ...flags, process.execPath, "test", "--timeout=240000", file];
+      const argv = ["unshare", ...flags, process.execPath, "test", "--timeout=600000", file];
       const run = Bun.spawn(argv, { env: { ...process.env, [marker]: "1" }, stdout: "pipe", stderr: "pipe" });
       const output = await Promise.all([run.stdout.text(), run.stderr.text()]);
       expect(await run.exited, output.join("")).toBe(0);
@@ -51,6 +51,6 @@ function inNamespace(
       // The report of the suite does not show what that process has skipped.
       if (requiresAll(process.env)) expect(output.join("")).not.toMatch(/^ *[1-9]\d* skip$/m);
     },
-    600_000,
+    20 * 60_000,
   );
 }

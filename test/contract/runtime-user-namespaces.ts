@@ -16,7 +16,7 @@ export type UserNamespaceSubject = Pick<RuntimeSubject, "runtime" | "image" | "l
  * The contract of a runtime that supports user namespaces. `make` may take minutes, since it may have to build runc.
  */
 export function userNamespaceContract(name: string, make: () => Promise<UserNamespaceSubject>): void {
-  setDefaultTimeout(240_000);
+  setDefaultTimeout(600_000);
   describe(`user namespaces of ${name}`, () => {
     let subject: UserNamespaceSubject;
     let runtime: Runtime;

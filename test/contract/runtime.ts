@@ -88,7 +88,7 @@ async function followChanges(runtime: Pick<Runtime, "events">) {
 /** The contract of `Runtime`, for the fake and containerd. */
 export function runtimeContract(name: string, make: () => Promise<RuntimeSubject>): void {
   // When a test times out, Bun kills all children of the process, also the containerd that other tests still need.
-  setDefaultTimeout(240_000);
+  setDefaultTimeout(600_000);
   describe(name, () => {
     let subject: RuntimeSubject;
     let runtime: Runtime;

@@ -16,7 +16,7 @@ export function streamingContract(version: ContainerdVersion): void {
     test.skip(`streaming with containerd ${version}: a container runtime needs root`, () => {});
     return;
   }
-  setDefaultTimeout(240_000);
+  setDefaultTimeout(600_000);
   describe(`streaming with containerd ${version}`, () => {
     let fixture: StreamingFixture;
     beforeAll(async () => {

@@ -9,7 +9,7 @@ import { podOf } from "./manifest.ts";
 import { isReady, startNodeWithoutAgent, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const names = Array.from({ length: 30 }, (_, at) => `pod-${at}`);
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));

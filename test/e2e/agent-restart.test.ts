@@ -4,7 +4,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script, upIgnoringSigterm } from "./manifest.ts";
 import { containerId, linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const steady = ["a", "b", "c"];
 let node: TestNode;

@@ -7,7 +7,7 @@ import { unpackPackages } from "../bed/packages.ts";
 import { podOf, script } from "./manifest.ts";
 import { containerId, linesContaining, startNode, type TestNode, waitForOutput } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 /**
  * The agent for arm64. On another processor it is a script that runs it in an emulator. An emulated program cannot

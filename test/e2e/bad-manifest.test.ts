@@ -7,7 +7,7 @@ import { builtBinary } from "../bed/agent.ts";
 import { podOf, withUid } from "./manifest.ts";
 import { isReady, linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 interface BadManifest {
   readonly title: string;

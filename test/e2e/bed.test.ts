@@ -74,7 +74,7 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
       await containerd.stop();
     }
     expect(await findLeakedResources(before)).toEqual([]);
-  }, 240_000);
+  }, 600_000);
 
   test("leaves nothing of a pod whose shim was killed", async () => {
     const containerd = await startContainerd({ version, stateDir: folder });
@@ -88,7 +88,7 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
       await containerd.stop();
     }
     expect(await findLeakedResources(before)).toEqual([]);
-  }, 240_000);
+  }, 600_000);
 
   test("leaves nothing of a pod that a killed runc has left frozen", async () => {
     const containerd = await startContainerd({ version, stateDir: folder });
@@ -103,7 +103,7 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
       await containerd.stop();
     }
     expect(await findLeakedResources(before)).toEqual([]);
-  }, 240_000);
+  }, 600_000);
 
   test("removes what a killed owner left in the same folder before it starts there", async () => {
     await abandonBed(version);
@@ -115,7 +115,7 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
       await containerd.stop();
     }
     expect(await findLeakedResources(before)).toEqual([]);
-  }, 240_000);
+  }, 600_000);
 
   test("is removed by npm run reset when its owner was killed", async () => {
     await abandonBed(version);
@@ -133,7 +133,7 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
       "  the files in the folder stay: manifests, logs and volumes",
     ]);
     expect(await findLeakedResources(before)).toEqual([]);
-  }, 240_000);
+  }, 600_000);
 });
 
 test("the clean-up of one containerd does not touch another one on the same machine", async () => {
@@ -153,7 +153,7 @@ test("the clean-up of one containerd does not touch another one on the same mach
     await Promise.all([one!.stop(), two!.stop()]);
   }
   expect(await findLeakedResources(before)).toEqual([]);
-}, 240_000);
+}, 600_000);
 
 test("a folder in use is refused with its owner's pid, and npm run reset leaves it alone", async () => {
   const containerd = await startContainerd({ stateDir: folder });
@@ -168,4 +168,4 @@ test("a folder in use is refused with its owner's pid, and npm run reset leaves 
   } finally {
     await containerd.stop();
   }
-}, 240_000);
+}, 600_000);

@@ -6,7 +6,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { podOf } from "./manifest.ts";
 import { linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 let namespaceFile = "";

@@ -10,7 +10,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const kubelet = join(dirname(builtBinary), "kubelet");
 let node: TestNode;

@@ -22,7 +22,7 @@ import { untilStopped } from "./manifest.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 let lifetimes: LifetimeRecording;

@@ -10,7 +10,7 @@ import { freePort } from "./free-port.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { containerId, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 

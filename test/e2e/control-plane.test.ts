@@ -43,7 +43,7 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
     ]);
     expect((await listRecords()).filter(({ stateDir }) => stateDir === folder)).toEqual([]);
     expect(await processesOf(folder)).toEqual([]);
-  }, 240_000);
+  }, 600_000);
 
   /** The output of kubectl, or its error output. */
   const kubectlOutput = (args: readonly string[], options?: KubectlOptions) =>
@@ -72,7 +72,7 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
         (said) => said === "serviceaccount/default",
       ),
     );
-  }, 240_000);
+  }, 600_000);
 
   test("creates the pods of a deployment, and reports why it binds none without a node", async () => {
     await plane.kubectl(["create", "deployment", "idle", "--image=berth.test/web:1", "--replicas=2"]);
@@ -82,7 +82,7 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
       const said = (await kubectlOutput(["get", "pods", "--selector=app=idle", path])).split("\n");
       return said.filter((line) => line.startsWith("no nodes available")).length === 2;
     });
-  }, 240_000);
+  }, 600_000);
 
   test("allows a node to modify its own objects and no others", async () => {
     const [a] = await Promise.all(["a", "b"].map((name) => plane.nodeKubeconfig(name)));
@@ -97,12 +97,12 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
     expect(said).toContain('secrets "others" is forbidden: User "system:node:a" cannot get resource "secrets"');
     expect(await kubectlOutput(["get", "secrets"], asNode)).toContain("is forbidden");
     await plane.kubectl(["delete", "node", "a"]);
-  }, 240_000);
+  }, 600_000);
 
   test("rejects a wrong token", async () => {
     const kubeconfig = await plane.kubeconfig("stranger", { token: "guess" });
     expect(await kubectlOutput(["get", "pods"], { kubeconfig })).toMatch(/Unauthorized|must be logged in/);
-  }, 240_000);
+  }, 600_000);
 
   test("returns at its address with its data after an outage, and after a restart with a new certificate", async () => {
     await makeSecret("kept");
@@ -124,7 +124,7 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
         (said) => said === "serviceaccount/default",
       ),
     );
-  }, 240_000);
+  }, 600_000);
 });
 
 /** The fingerprint of the API server's certificate. */

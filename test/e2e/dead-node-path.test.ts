@@ -9,7 +9,7 @@ import { hasDeadFileSystems, mountDeadFileSystem } from "../contract/dead-file-s
 import { podOf } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 describe.skipIf(!hasDeadFileSystems)("a server that does not answer", () => {
   let node: TestNode;
@@ -20,7 +20,7 @@ describe.skipIf(!hasDeadFileSystems)("a server that does not answer", () => {
     await mkdir(join(folder, "nas"));
     answer = mountDeadFileSystem(join(folder, "nas"));
     node = await startNode({ version: "2.1" });
-  }, 300_000);
+  }, 600_000);
   afterAll(async () => {
     answer?.();
     await createMounts().unmount(join(folder, "nas"));

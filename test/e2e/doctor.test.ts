@@ -8,7 +8,7 @@ import type { DoctorReport } from "../../cli/doctor/report.ts";
 import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 for (const version of ["1.6", "2.1"] as const)
   describe(`on containerd ${version},`, () => {

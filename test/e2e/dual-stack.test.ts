@@ -9,7 +9,7 @@ import { serveHealth } from "./health-server.ts";
 import { podOf, script, upIgnoringSigterm } from "./manifest.ts";
 import { containerId, linesContaining, startNodeWithoutAgent, type TestNode, waitForOutput } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 /** The addresses of the bridge, which the pods share: the node's addresses of both families. */

@@ -6,7 +6,7 @@ import { busyboxImage } from "../bed/images/images.ts";
 import { podOf, script } from "./manifest.ts";
 import { linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 

@@ -3,7 +3,7 @@ import { readHookFailures } from "./cluster/hook-failures.ts";
 import { podOf, upUntilStopped } from "./manifest.ts";
 import { startNode, type TestNode, waitForOutput } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 /** Longer than the end of both pods takes without the hook. */
 const SLEEP_SECONDS = 3;

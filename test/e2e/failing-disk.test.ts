@@ -10,7 +10,7 @@ import { type BreakableDisk, mountBreakableDisk } from "./breakable-disk.ts";
 import { podOf } from "./manifest.ts";
 import { containerId, linesContaining, startNodeWithoutAgent, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 /** The root directory. */

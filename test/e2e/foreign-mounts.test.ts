@@ -10,7 +10,7 @@ import { hasDeadFileSystems, mountDeadFileSystem } from "../contract/dead-file-s
 import { podOf, script } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 let folder: string;
@@ -19,7 +19,7 @@ beforeAll(async () => {
   await mkdir(join(folder, "precious"));
   await writeFile(join(folder, "precious", "file"), "content");
   node = await startNode({ version: "2.1" });
-}, 300_000);
+}, 600_000);
 afterAll(async () => {
   await node?.tearDown();
   await rm(folder, { recursive: true });

@@ -18,12 +18,12 @@ beforeAll(async () => {
   await mkdir(disk, { recursive: true });
   await execa("mount", ["-t", "tmpfs", "-o", "size=64k,mode=700", "none", disk]);
   await node.startAgent();
-}, 120_000);
+}, 600_000);
 afterAll(async () => {
   await node.agent.stop();
   await execa("umount", [disk], { reject: false });
   await node.tearDown();
-}, 240_000);
+}, 600_000);
 
 /** The agent tries to write a checkpoint again every five seconds; the rest is for the write. */
 const CHECKPOINT_MS = 5_500;
@@ -46,4 +46,4 @@ test("the checkpoint of a pod that started on a full disk is written when there 
   const [kept] = await node.waitUntilRunning("web");
   expect([kept?.uid, containerId(kept!), kept?.restarts]).toEqual([started?.uid, containerId(started!), 0]);
   expect(await node.log()).not.toContain("no source asks for this pod");
-}, 240_000);
+}, 600_000);

@@ -9,7 +9,7 @@ import { createCertificateAuthority } from "../upstream/pki.ts";
 import { podOf } from "./manifest.ts";
 import { linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 /** A folder that the test shares with the server's container. */

@@ -4,7 +4,7 @@ import { podOf, script } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const imageVolume = { name: "tools", image: { reference: busyboxImage, pullPolicy: "IfNotPresent" as const } };
 const mounting = (name: string, text: string) =>
@@ -25,7 +25,7 @@ for (const version of versionsUnderTest)
     let node: TestNode;
     beforeAll(async () => {
       node = await startNode({ version });
-    }, 300_000);
+    }, 600_000);
     afterAll(() => node?.tearDown());
 
     const messageOf = async (name: string) => {

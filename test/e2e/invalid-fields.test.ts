@@ -3,7 +3,7 @@ import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { podOf } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 /** Pod fields that the API server accepts although the container cannot start with them, and the expected report. */
 interface Row {

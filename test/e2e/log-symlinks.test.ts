@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { podOf, script, withUid } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 

@@ -13,7 +13,7 @@ import { startNode, type TestNode } from "./node.ts";
 const MAX_BYTES = 1024 * 1024;
 const MAX_FILES = 3;
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 

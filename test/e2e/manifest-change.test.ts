@@ -7,7 +7,7 @@ import { type LifetimeRecording, recordLifetimes } from "./container-lifetimes.t
 import { podOf, untilStopped, upIgnoringSigterm, withUid } from "./manifest.ts";
 import { containerId, isReady, linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 let lifetimes: LifetimeRecording;

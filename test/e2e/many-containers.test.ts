@@ -5,7 +5,7 @@ import { podOf, untilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const containers = Array.from({ length: 40 }, (_, index) => ({
   name: `c${index}`,

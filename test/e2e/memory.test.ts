@@ -16,7 +16,7 @@ const SLOW_POD_MS = 4000;
 let node: TestNode;
 beforeAll(async () => {
   node = await startNode();
-}, 240_000);
+}, 600_000);
 afterAll(() => node.tearDown(), 60_000);
 
 /** Starts `AT_ONCE` pods that end by themselves, and removes them. */

@@ -13,7 +13,7 @@ import { type NetworkNode, type PodNetworkRemains, prepareNetworks } from "./net
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(600_000);
 
 /** How many pods come and go: a hundred in `npm run test:extended`. */
 const COUNT = Number(process.env["BERTH_MANY_PODS"] ?? 10);

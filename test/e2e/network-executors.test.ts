@@ -18,7 +18,7 @@ import { type NetworkNode, prepareNetworks } from "./network-node.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 let networks: NetworkNode;

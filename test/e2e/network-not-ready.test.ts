@@ -6,7 +6,7 @@ import { podOf } from "./manifest.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 describe.each(versionsUnderTest)("containerd %s", (version) => {
   let node: TestNode;

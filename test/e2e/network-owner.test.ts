@@ -16,7 +16,7 @@ import { containerId, linesContaining, startNodeWithoutAgent, type TestNode } fr
 import { secondsToReceive, secondsToSend } from "./stream-seconds.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(600_000);
 
 const nothing: PodNetworkRemains = { links: [], leases: [], reserved: [], cached: [], rules: [] };
 /** Names of pods: `old-1`, `old-2`, …. */

@@ -11,7 +11,7 @@ import { makeNfsStandIn } from "../contract/nfs-stand-in.ts";
 import { podOf, script } from "./manifest.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 /* The kernels of test machines lack NFS: a stand-in for mount(8) mounts a tmpfs for the server `answers`, and hangs for `hangs`. */
 
@@ -26,7 +26,7 @@ beforeAll(async () => {
   await chmod(binary, 0o755);
   node = await startNodeWithoutAgent({ version: "2.1" });
   await startAgent();
-}, 300_000);
+}, 600_000);
 afterAll(async () => {
   await node?.tearDown();
   for (const { pid } of await hangingMounts()) process.kill(pid, "SIGKILL");

@@ -8,7 +8,7 @@ import { freePort } from "./free-port.ts";
 import { podOf, script, upIgnoringSigterm } from "./manifest.ts";
 import { containerId, linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const [unknown, mounted] = ["11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"];
 
@@ -64,7 +64,7 @@ beforeAll(async () => {
 
   await node.startAgent();
   startedAt = performance.now();
-}, 120_000);
+}, 600_000);
 afterAll(async () => {
   // If a test failed before it unmounted this, the folder could not be removed.
   if (mountPoint !== "") await execa("umount", [mountPoint], { reject: false });

@@ -12,7 +12,7 @@ import { serveHealth } from "./health-server.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 beforeAll(async () => {

@@ -7,7 +7,7 @@ import { freePort } from "./free-port.ts";
 import { podOf, script } from "./manifest.ts";
 import { isReady, linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 let registry: Registry;

@@ -11,7 +11,7 @@ import { podOf, script, untilStopped } from "./manifest.ts";
 import { linesContaining, startNode, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let node: TestNode;
 afterEach(() => node.tearDown());

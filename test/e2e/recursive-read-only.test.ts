@@ -7,7 +7,7 @@ import type { VolumeMount } from "../../proto/kubernetes/gen/types.ts";
 import { podOf, script } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const mounts = createMounts();
 let node: TestNode;
@@ -18,7 +18,7 @@ beforeAll(async () => {
   await mkdir(join(folder, "below"));
   await mounts.mountTmpfs(join(folder, "below"), { mode: 0o777 });
   node = await startNode({ version: "2.1" });
-}, 300_000);
+}, 600_000);
 afterAll(async () => {
   await node?.tearDown();
   await mounts.unmount(join(folder, "below"));

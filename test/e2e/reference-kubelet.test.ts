@@ -38,7 +38,7 @@ describe.skipIf(skip !== undefined)("the reference kubelet", () => {
     expect(existsSync("/var/lib/kubelet")).toBe(hadFolder);
     expect(left.toSorted()).toEqual(["containerd.log", "pod-logs", "reference-kubelet.log"]);
     expect(await findLeakedResources(before)).toEqual([]);
-  }, 240_000);
+  }, 600_000);
 
   const read = async <T>(kind: string, name: string) =>
     JSON.parse(await plane.kubectl(["get", kind, name, "--output=json"])) as T;
@@ -73,5 +73,5 @@ describe.skipIf(skip !== undefined)("the reference kubelet", () => {
     expect(await plane.kubectl(["exec", "web", "--", "cat", "/proc/1/comm"])).not.toBe("");
 
     await plane.kubectl(["delete", "pod", "web", "--grace-period=1", "--timeout=180s"]);
-  }, 120_000);
+  }, 600_000);
 });

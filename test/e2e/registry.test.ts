@@ -24,7 +24,7 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
     registry = await startRegistry(containerd, login);
     const image = (await buildTestImages()).find((one) => one.name === busyboxImage)!;
     name = await registry.push(image);
-  }, 240_000);
+  }, 600_000);
 
   afterAll(async () => {
     await registry.stop();

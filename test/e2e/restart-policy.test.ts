@@ -8,7 +8,7 @@ import { pollUntil, startStopwatch } from "../bed/poll-until.ts";
 import { podOf, script, upIgnoringSigterm, upUntilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const DEADLINE_SECONDS = 40;
 

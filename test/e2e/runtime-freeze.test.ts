@@ -7,11 +7,11 @@ import { startNode, type TestNode } from "./node.ts";
 let node: TestNode;
 beforeAll(async () => {
   node = await startNode({ configuration: { nodeStatusUpdateFrequency: "1s" } });
-}, 240_000);
+}, 600_000);
 afterAll(async () => {
   process.kill(node.containerd.pid, "SIGCONT");
   await node.tearDown();
-}, 240_000);
+}, 600_000);
 
 async function runtimeState(): Promise<AgentStatus["runtime"]> {
   const answer = await fetch("http://berth/status", { unix: `${node.paths.agentRoot}/berth.sock` });
@@ -35,4 +35,4 @@ test("a frozen runtime is shown as not ready, and a pod that arrives meanwhile i
   process.kill(node.containerd.pid, "SIGCONT");
   await node.waitUntilRunning("late");
   await pollUntil("the runtime to be ready", 10_000, async () => (await runtimeState()).state === "ready");
-}, 240_000);
+}, 600_000);

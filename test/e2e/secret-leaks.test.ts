@@ -6,7 +6,7 @@ import { ifAbsent } from "../bed/if-absent.ts";
 import { podOf, script } from "./manifest.ts";
 import { linesContaining, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 /** The prefix of every secret value in this test. */
 const secretPrefix = "hunter2-";

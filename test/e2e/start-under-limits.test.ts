@@ -25,7 +25,7 @@ beforeEach(async () => {
   await mkdir(root);
   await mkdir(paths.manifests);
   await writeFile(config, kubeletConfiguration(paths));
-}, 240_000);
+}, 600_000);
 afterEach(async () => {
   for (const mount of mounts) await execa("umount", [mount]);
   // The agent has made it a shared mount.
@@ -83,7 +83,7 @@ test("a disk without inodes refuses the start in one line, before the agent says
   );
   expect(exitCode).toBe(1);
   expect(stderr).not.toContain("berth is running");
-}, 240_000);
+}, 600_000);
 
 test("a start without enough file descriptors is refused in one line, before the agent says that it runs", async () => {
   const refusals: string[] = [];
@@ -105,13 +105,13 @@ test("a start without enough file descriptors is refused in one line, before the
       /^cannot .*EMFILE: too many open files.*: raise the limit of open files /,
     );
   }
-}, 240_000);
+}, 600_000);
 
 test("a limit of the address space that is too low is named", async () => {
   const { child, end } = start('ulimit -v 2097152; exec "$@"');
   expect(await child.exited).toBe(1);
   expect((await end()).log).toContain("a limit of the address space (RLIMIT_AS, ulimit -v) must be 4 GiB or more");
-}, 240_000);
+}, 600_000);
 
 test("a machine without an inotify instance is logged once as an error", async () => {
   // In a user namespace of its own, whose limit binds no other process.
@@ -121,7 +121,7 @@ test("a machine without an inotify instance is logged once as an error", async (
   const line = await logLine("cannot be watched");
   expect(line).toMatch(/^\S+ error .* no inotify instance is left .*; changes are found every 20 s only/);
   expect((await end()).exitCode).toBe(0);
-}, 240_000);
+}, 600_000);
 
 test("signals without a meaning are logged and ignored", async () => {
   const { child, logLine, end } = start('exec "$@"');
@@ -131,7 +131,7 @@ test("signals without a meaning are logged and ignored", async () => {
     expect(await logLine(`signal=${signal}`)).toContain("the signal is ignored");
   }
   expect((await end()).exitCode).toBe(0);
-}, 240_000);
+}, 600_000);
 
 test("a program that cannot execute itself again goes on and warns", async () => {
   // The kernel limits arguments and environment together: at the limit nothing can be added.
@@ -155,4 +155,4 @@ test("a program that cannot execute itself again goes on and warns", async () =>
   expect(await agent.logLine("cannot execute itself again")).toMatch(/^\S+ warn .*E2BIG.* UV_THREADPOOL_SIZE=8 /);
   await agent.logLine("berth is running");
   expect((await agent.end()).exitCode).toBe(0);
-}, 240_000);
+}, 600_000);

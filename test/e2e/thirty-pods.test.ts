@@ -9,7 +9,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { podOf } from "./manifest.ts";
 import { isReady, startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const names = Array.from({ length: 30 }, (_, at) => `pod-${String(at).padStart(2, "0")}`);
 let node: TestNode;

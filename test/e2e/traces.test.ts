@@ -4,7 +4,7 @@ import { type ReceivedSpan, startTraceCollector, type TraceCollector } from "../
 import { podOf } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 let collector: TraceCollector;
 let node: TestNode;

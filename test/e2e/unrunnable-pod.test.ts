@@ -7,7 +7,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 /** A pod that this node cannot run, and what a user must see of it. */
 interface Unrunnable {

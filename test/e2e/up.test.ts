@@ -105,7 +105,7 @@ test("npm run up starts the examples, shows a change, and leaves nothing after C
   expect(text()).not.toMatch(/^berth: /m);
   expect(text()).toMatch(/removed .*1 built-in network.*; checked again: nothing is left/s);
   expect(await findLeakedResources(before)).toEqual([]);
-}, 240_000);
+}, 600_000);
 
 test("npm run up keeps the user's manifests for the next run, unless --fresh is given", async () => {
   const first = startUp("--once");
@@ -134,7 +134,7 @@ test("npm run up keeps the user's manifests for the next run, unless --fresh is 
     "crash.yaml, edited-page.yaml, once.yaml, shared-folder.yaml, web.yaml from examples/",
   );
   expect(await findLeakedResources(before)).toEqual([]);
-}, 240_000);
+}, 600_000);
 
 test("npm run up ends when its agent is killed, and prints how the agent ended and its last log lines", async () => {
   const { printed: waitForOutput, text, ends: expectExit } = startUp();
@@ -147,7 +147,7 @@ test("npm run up ends when its agent is killed, and prints how the agent ended a
   );
   expect(text()).toContain("checked again: nothing is left");
   expect(await findLeakedResources(before)).toEqual([]);
-}, 240_000);
+}, 600_000);
 
 test("a Ctrl-C during the start ends npm run up between two steps and leaves nothing", async () => {
   const { printed: waitForOutput, text, ctrlC, ends: expectExit } = startUp();
@@ -156,4 +156,4 @@ test("a Ctrl-C during the start ends npm run up between two steps and leaves not
   await expectExit(130);
   expect(text()).not.toMatch(/^berth: /m);
   expect(await findLeakedResources(before)).toEqual([]);
-}, 240_000);
+}, 600_000);

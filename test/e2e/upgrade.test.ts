@@ -6,7 +6,7 @@ import { earlierRelease, whyNoEarlierRelease } from "../upgrade/earlier-release.
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(600_000);
 
 /** The release that nodes are upgraded from. */
 const EARLIER = "fc9ef48";

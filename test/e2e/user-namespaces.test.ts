@@ -9,7 +9,7 @@ import { isReady, startNode, type TestNode } from "./node.ts";
 
 const reason = skipWithoutRunc("pods with user namespaces on a real runtime");
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const volumes = [{ name: "shared", emptyDir: {} }];
 const volumeMounts = [{ name: "shared", mountPath: "/shared" }];
@@ -33,7 +33,7 @@ describe.skipIf(reason !== undefined)("a pod with hostUsers: false", () => {
     for (const name of ["one", "two"])
       await node.putManifest(podOf(name, { volumeMounts }, { ...userNamespaceSpec, initContainers: init }));
     await node.waitUntilRunning("one", "two");
-  }, 300_000);
+  }, 600_000);
   afterAll(() => node.tearDown());
 
   const folderOf = ({ uid }: PodSummary) => join(node.paths.agentRoot, "pods", uid);

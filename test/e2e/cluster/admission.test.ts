@@ -5,7 +5,7 @@ import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.t
 import { barePod, deployment, type Manifest, podSpec } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("pods that exceed a node's resources");
 
@@ -85,7 +85,7 @@ describe.skipIf(skip !== undefined)("on a node with maxPods 20", () => {
       return described.length > 0 && described;
     });
     expect(events).toEqual([{ type: "Warning", reason: "OutOfpods", from: "kubelet", message: outOfPodsMessage(20) }]);
-  }, 150_000);
+  }, 600_000);
 
   test("a new agent with a smaller or larger maxPods changes no admitted or rejected pod", async () => {
     const before = (await cluster.pods("crowd")).map(stableFields);
@@ -166,5 +166,5 @@ describe.skipIf(skip !== undefined)("on a node with maxPods 20", () => {
     // Without --wait=false kubectl would send as many requests again.
     await cluster.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false");
     await cluster.waitUntilEmpty(60_000);
-  }, 240_000);
+  }, 600_000);
 });

@@ -18,7 +18,7 @@ import { recordEndpoints } from "./endpoint-recording.ts";
 import { areContainersReady, bindsClaimsSoon, type ClusterNode, startClusterNode } from "./node.ts";
 import { recordStatuses } from "./status-recording.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("restarts of the agent on a node of a cluster");
 

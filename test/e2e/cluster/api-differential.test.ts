@@ -11,7 +11,7 @@ import { createApiClient } from "../../fakes/api-client.ts";
 import { BUILD_TIMEOUT_MS, builtVersion, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("the node's API beside the kubelet's");
 /**

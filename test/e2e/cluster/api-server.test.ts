@@ -10,7 +10,7 @@ import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("the node's API");
 

@@ -33,7 +33,7 @@ import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.t
 import { busyPod } from "./busy-pod.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("the stats of a node beside the kubelet's");
 const METRICS_SERVER = "metrics-server";

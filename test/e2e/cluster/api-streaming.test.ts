@@ -13,7 +13,7 @@ import { freePort } from "../free-port.ts";
 import type { KubectlClient, StreamingProtocol } from "./kubectl-client.ts";
 import { SLOW_PORT, type StreamingCluster, startStreamingCluster, UDP_PORT } from "./streaming-cluster.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("exec, attach, cp, port-forward and debug by kubectl");
 const MB = 1_000_000;

@@ -34,7 +34,7 @@ import {
   serverPort,
 } from "./other-machine.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const what = "the built-in network on a node of a cluster";
 const skip = skipWithoutPrograms(what) ?? kubeProxyProgram.skipWithout(what);

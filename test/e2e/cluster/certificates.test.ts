@@ -16,7 +16,7 @@ import { linesContaining } from "../node.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("trust bundles and pod certificates");
 const gates = { ClusterTrustBundle: true, ClusterTrustBundleProjection: true, PodCertificateRequest: true };

@@ -8,7 +8,7 @@ import { script } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("the strategies by which changed ConfigMaps are found");
 /** The first instance ends when the file shows `red`, and reports its own environment. */

@@ -16,7 +16,7 @@ import {
   startClusterNode,
 } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("PersistentVolumeClaims");
 const nodeName = "node-a";

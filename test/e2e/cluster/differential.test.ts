@@ -36,7 +36,7 @@ const UNRECORDED = 0.005;
 /** The number of fields that may differ in one run of Berth and not in the second: states that one run has missed. */
 const UNREPEATED = 3;
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("what differs from the reference kubelet");
 const selectedCases = process.env["BERTH_PODS"]?.split(",");
@@ -72,7 +72,7 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
     console.log(formatFindings(findings.filter(({ kind, reason }) => kind === "noise" && reason === undefined)));
     for (const [reason, count] of knownReasons(findings)) console.log(`${count} × ${reason}`);
     expect(await findLeakedResources(before)).toEqual([]);
-  }, 120_000);
+  }, 600_000);
 
   test.each(cases.map((podCase) => [podCase.name, podCase] as const))("%s", (name, podCase) => {
     const again = seenAgain.has(name) ? compare(podCase, recording, seenAgain) : undefined;

@@ -10,7 +10,7 @@ import { type ControlPlane, startControlPlane } from "../../upstream/control-pla
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { startNodeWithoutAgent, type TestNode } from "../node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("berth explain on a node of a cluster");
 const nodeName = "explained";

@@ -14,7 +14,7 @@ import { checkOutage } from "./api-server-outage.ts";
 import { areContainersReady, type ClusterNode, startClusterNode, uidsOf } from "./node.ts";
 import { recordStatuses } from "./status-recording.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("a cluster whose parts fail");
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
@@ -98,7 +98,7 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     expect(statuses.count()).toBeGreaterThan(100 * 5);
     expect(statuses.regressions()).toEqual([]);
     await statuses.stop();
-  }, 300_000);
+  }, 900_000);
 
   // The last test, because the controllers need time to recover after it.
   test("changes during an outage of the API server are reported right after its return, with another certificate", () =>

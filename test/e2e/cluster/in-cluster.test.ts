@@ -12,7 +12,7 @@ import { pollUntil } from "../../bed/poll-until.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("an agent that runs in a container of its cluster");
 

@@ -7,7 +7,7 @@ import { podOf } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
 import { type JoinFixture, nodeName, startJoinFixture } from "./join-fixture.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("problems that prevent a node from joining its cluster");
 const dayMs = 86_400_000;

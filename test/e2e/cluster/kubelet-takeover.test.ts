@@ -18,7 +18,7 @@ import { startNodeWithoutAgent, type TestNode } from "../node.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady } from "./node.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("a change from the kubelet to Berth and back");
 const nodeName = "node-a";

@@ -13,7 +13,7 @@ import { podOf } from "../manifest.ts";
 import { barePod, daemonSet, deployment } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("a node of a cluster");
 

@@ -17,7 +17,7 @@ import { MANY_PODS } from "./many-pods.ts";
 import { areContainersReady, type ClusterNode, startClusterNode, uidsOf } from "./node.ts";
 import { recordStatuses, type StatusRecording } from "./status-recording.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("a cluster whose API server is reached badly");
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));

@@ -17,7 +17,7 @@ import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("pods that depend on other objects of a cluster");
 

@@ -19,7 +19,7 @@ import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("the verification of access to private images");
 const V1 = "credentialprovider.kubelet.k8s.io/v1";

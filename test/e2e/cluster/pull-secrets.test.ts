@@ -10,7 +10,7 @@ import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("pulls of private images");
 const login = { username: "captain", password: "hunter2-let-me-in" };

@@ -8,7 +8,7 @@ import { freePort } from "../free-port.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("pulls for pods of a cluster");
 

@@ -10,7 +10,7 @@ import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.t
 import { barePod } from "./api-objects.ts";
 import { type JoinFixture, nodeName, startJoinFixture } from "./join-fixture.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("credentials and kubeconfigs that change while the agent runs");
 

@@ -14,7 +14,7 @@ import { type NetworkNode, prepareNetworks } from "../network-node.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const role = join(import.meta.dirname, "../../../deploy/network-attachment-definitions.yaml");
 const networksAnnotation = "k8s.v1.cni.cncf.io/networks";
@@ -117,7 +117,7 @@ inNetworkNamespace(import.meta.path, "pods with more than one network", () => {
         ranges: [[{ subnet: "10.224.5.0/24" }]],
       }),
     ]);
-  }, 180_000);
+  }, 600_000);
   afterAll(async () => {
     expect(await networks.berthCni("uninstall")).toMatchObject({ exitCode: 0 });
     await execa("ip", ["link", "del", "lan0"]);

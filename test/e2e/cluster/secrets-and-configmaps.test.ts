@@ -9,7 +9,7 @@ import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("environment variables from Secrets and ConfigMaps");
 /** The prefix of every Secret's value. */

@@ -12,7 +12,7 @@ import { script } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("subPaths of volumes");
 const hasEnded = ({ status }: Pod) => status?.phase === "Succeeded" || status?.phase === "Failed";

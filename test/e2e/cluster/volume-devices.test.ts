@@ -18,7 +18,7 @@ import {
   startClusterNode,
 } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("block devices of claims") ?? skipWithoutLoopDevices();
 const nodeName = "node-a";

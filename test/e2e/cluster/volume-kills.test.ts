@@ -13,7 +13,7 @@ import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady, bindsClaimsSoon, type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("kills of the agent while it mounts and unmounts volumes");
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));

@@ -10,7 +10,7 @@ import { linesContaining } from "../node.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("volumes from Secrets, ConfigMaps, tokens and the pod itself");
 const forever = "while true; do sleep 0.1; done";

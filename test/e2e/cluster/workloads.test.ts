@@ -11,7 +11,7 @@ import { barePod, daemonSet, deployment, job, podSpec } from "./api-objects.ts";
 import { MANY_PODS } from "./many-pods.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("workloads of a cluster on its node");
 
@@ -242,5 +242,5 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(containers.map(({ labels }) => labels[podUidLabel] ?? "").toSorted()).toEqual(uidsOf(pods));
     await cluster.kubectl("delete", "deployment", "crowd", "--cascade=foreground", "--timeout=180s");
     await cluster.waitUntilEmpty();
-  }, 240_000);
+  }, 600_000);
 });

@@ -8,7 +8,7 @@ import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.t
 import type { KubectlClient, StreamingProtocol } from "../cluster/kubectl-client.ts";
 import { type StreamingCluster, startStreamingCluster } from "../cluster/streaming-cluster.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("100 MB by kubectl, and the shell of a node");
 const SIZE = 100_000_000;

@@ -11,7 +11,7 @@ import { busyPod } from "../cluster/busy-pod.ts";
 import { type ClusterNode, startClusterNode } from "../cluster/node.ts";
 import { freePort } from "../free-port.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("kubectl top with metrics-server");
 const NAME = "metrics-server";

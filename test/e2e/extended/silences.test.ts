@@ -9,7 +9,7 @@ import { checkOutage } from "../cluster/api-server-outage.ts";
 import { type FaultyNetwork, openFaultyNetwork } from "../cluster/faulty-network.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "../cluster/node.ts";
 
-setDefaultTimeout(180_000);
+setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("an API server that is silent for minutes");
 

@@ -1,5 +1,5 @@
 // Pods leave nothing of their network when the container runtime or a plugin is killed during DEL, or when many come and go.
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { execa } from "execa";
 import { createNetlink, NETLINK_NETFILTER } from "../../host/netlink/netlink.ts";
@@ -97,6 +97,8 @@ inNetworkNamespace(import.meta.path, "what pods leave of a network that the agen
       await node.tearDown();
       await networks.removeRecords();
     });
+    // Also after a failure, so that the next test does not fail with it.
+    afterEach(() => networks.letGo());
 
     test("a pod during whose DEL the runtime is killed has ended when it is back, and nothing is left of it", async () => {
       await startWeb("killed");

@@ -103,7 +103,7 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
     pluginCalls: async () => (await readFile(calls, "utf8")).trimEnd().split("\n"),
     forgetPluginCalls: () => rm(calls),
     async letGo() {
-      await rm(hold);
+      await rm(hold, { force: true });
       // A plugin that was killed has left it.
       await rm(held, { force: true });
     },

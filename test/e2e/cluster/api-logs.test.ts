@@ -29,7 +29,7 @@ describe.skipIf(skip !== undefined)("kubectl logs through the API server", () =>
     await cluster.create([
       barePod("again", again, { volumes: [{ name: "kept", emptyDir: {} }], terminationGracePeriodSeconds: 1 }),
       barePod("waits", { name: "app", image: "berth.test/none:1" }),
-      barePod("rotated", { name: "app", command: command(`sleep 3; ${count}; sleep 2`) }, { restartPolicy: "Never" }),
+      barePod("rotated", { name: "app", command: command(`sleep 10; ${count}; sleep 2`) }, { restartPolicy: "Never" }),
     ]);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());

@@ -213,9 +213,9 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     relay.delay(30);
     expect(gateway.endWith(`${JSON.stringify({ type: "ERROR", object: status })}\n`, isWatchOfPods)).toBe(1);
     await cluster.apply([bound("after-410")]);
-    const began = performance.now();
+    const countedMs = startStopwatch();
     await waitFor("it is known", () => shown("after-410")?.status?.startTime !== undefined);
-    expect(performance.now() - began).toBeLessThan(2_000);
+    expect(countedMs()).toBeLessThan(2_000);
     relay.delay(0);
     await waitUntilReady("after-410");
     await remove("after-410");

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { pollUntil, startStopwatch } from "./poll-until.ts";
+import { pollUntil, startStopwatch, timeoutSignal } from "./poll-until.ts";
 
 /** Polls what never comes for 30 ms, while processes wait for a processor in this share of the time; returns the time it took. */
 async function giveUp(stallShare: number): Promise<number> {
@@ -48,6 +48,20 @@ test("a stopwatch counts all of the time that a timer takes", async () => {
   expect(countedMs()).toBeGreaterThan(50);
   stalledMs += 3000;
   expect(countedMs()).toBeLessThan(performance.now() - startedMs - 1999);
+});
+
+test("a time limit ends later while processes wait for a processor", async () => {
+  const startedMs = performance.now();
+  const waitedMs = () => performance.now() - startedMs;
+  const abortedMs = async (stallShare: number) => {
+    const signal = timeoutSignal(200, () => stallShare * waitedMs());
+    await pollUntil("the signal", 10_000, () => signal.aborted);
+    expect(signal.reason).toMatchObject({ name: "TimeoutError" });
+    return waitedMs();
+  };
+  const [idle, busy] = await Promise.all([abortedMs(0), abortedMs(1)]);
+  expect(idle).toBeGreaterThanOrEqual(199);
+  expect(busy).toBeGreaterThanOrEqual(599);
 });
 
 test("what the condition throws ends the polling", async () => {

@@ -53,6 +53,19 @@ export function startStopwatch({ afterMs = 0, cpuStallMs = readCpuStallMs } = {}
   };
 }
 
+/** As `AbortSignal.timeout`, but counts the time as {@link startStopwatch}. */
+export function timeoutSignal(timeoutMs: number, cpuStallMs = readCpuStallMs): AbortSignal {
+  const controller = new AbortController();
+  const countedMs = startStopwatch({ cpuStallMs });
+  const look = () => {
+    const leftMs = timeoutMs - countedMs();
+    if (leftMs > 0) setTimeout(look, Math.max(leftMs, PAUSE.mostMs)).unref();
+    else controller.abort(new DOMException("The operation timed out.", "TimeoutError"));
+  };
+  look();
+  return controller.signal;
+}
+
 /** The kernel's `some` total of /proc/pressure/cpu, in milliseconds (Documentation/accounting/psi.rst); 0 on a kernel without it. */
 function readCpuStallMs(): number {
   try {

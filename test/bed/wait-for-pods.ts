@@ -4,7 +4,7 @@ import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts
 import { podState } from "../../agent/serve/local/pod-state.ts";
 import type { Agent } from "./agent.ts";
 import type { ManifestFolder } from "./manifests.ts";
-import { pollUntil } from "./poll-until.ts";
+import { pollUntil, timeoutSignal } from "./poll-until.ts";
 
 /** The result of waiting for the pods of a manifest folder. */
 export interface PodsOutcome {
@@ -26,7 +26,7 @@ export async function waitForPods(agent: Agent, folder: ManifestFolder, signal: 
     // The agent does not listen at first; the timeout reports any other failure.
     return await agent.pods().catch(() => undefined);
   });
-  const timeLimit = AbortSignal.timeout(timeLimitMs(folder));
+  const timeLimit = timeoutSignal(timeLimitMs(folder));
   let listing: PodListing = { pods: [] };
   for await (listing of agent.watch(AbortSignal.any([signal, timeLimit]))) {
     const { pods, refused = [] } = listing;

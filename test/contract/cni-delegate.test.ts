@@ -98,7 +98,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
     test("an agent that starts deletes what a killed ADD of a list with another name has left", async () => {
       await node.putSlowPlugin();
       await node.hold("ADD");
-      const killed = node.call("ADD", { timeoutMs: 2 * TIMEOUT_MS });
+      const killed = node.call("ADD");
       await node.heldPlugin();
       await node.signalExecutor("SIGKILL");
       await killed;
@@ -170,7 +170,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
           if (verb === "DEL") expect(await node.call("ADD")).toMatchObject({ exitCode: 0 });
           const before = verb === "DEL" ? ["ADD begins", "ADD ends"] : [];
           await node.hold(verb);
-          const killed = node.call(verb, { timeoutMs: 2 * TIMEOUT_MS });
+          const killed = node.call(verb, { timeoutMs: 4 * TIMEOUT_MS });
           await node.heldPlugin();
           await node.signalExecutor("SIGKILL");
           await killed;

@@ -15,12 +15,14 @@ import { ContainerConfig, ContainerState, LinuxContainerResources, PodSandboxCon
 import type { ContainerId } from "../../proto/ids.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { busyboxImage, importImages } from "../bed/images/images.ts";
-import { pollUntil } from "../bed/poll-until.ts";
+import { pollUntil, startStopwatch } from "../bed/poll-until.ts";
 import { ensureRunc, skipWithoutRunc } from "../upstream/runc.ts";
 import { failureOf, runtimeContract } from "./runtime.ts";
 import { userNamespaceContract } from "./runtime-user-namespaces.ts";
 
 const isRoot = process.getuid?.() === 0;
+/** The longest delay between two tries to follow the events: a second, and a quarter by chance. */
+const LONGEST_BACK_OFF_MS = 1_250;
 
 /** Whether all threads are stopped: a thread on another core runs for a moment after the signal. */
 async function isStopped(pid: number): Promise<boolean> {
@@ -151,7 +153,7 @@ function clientTests(version: ContainerdVersion): void {
     await fixture.runtime.updateContainerResources(container, update);
     // The file of cgroup v1, and that of v2.
     const readLimit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max";
-    const { stdout } = await fixture.runtime.execSync(container, ["sh", "-c", readLimit], 10);
+    const { stdout } = await fixture.runtime.execSync(container, ["sh", "-c", readLimit], 60);
     expect(new TextDecoder().decode(stdout).trim()).toBe(String(memoryLimitInBytes));
   });
 
@@ -180,9 +182,9 @@ function clientTests(version: ContainerdVersion): void {
     await pollUntil("six attempts", 15_000, () => fixture.logLines.slice(linesBefore).filter(isAttempt).length >= 6);
     await fixture.containerd.restart();
     // Its CRI answers from now on; its socket exists before.
-    const backAt = performance.now();
-    await pollUntil("the connection", 5_000, () => received.at(-1)?.kind === "connected");
-    expect(performance.now() - backAt).toBeLessThan(2_000);
+    const countedMs = startStopwatch({ afterMs: LONGEST_BACK_OFF_MS });
+    await pollUntil("the connection", 30_000, () => received.at(-1)?.kind === "connected");
+    expect(countedMs()).toBeLessThan(2_000);
     // Another reason of the same outage is reported, too.
     const kinds = received.map(({ kind }) => kind).filter((kind, index, all) => kind !== all[index - 1]);
     expect(kinds).toEqual(["connected", "disconnected", "connected"]);
@@ -235,7 +237,7 @@ function clientTests(version: ContainerdVersion): void {
   });
 
   test("each call is reported with its result and its duration", async () => {
-    await fixture.runtime.execSync(container, ["true"], 5);
+    await fixture.runtime.execSync(container, ["true"], 60);
     expect(await failureOf(fixture.runtime.execSync(container, ["sleep", "60"], 1))).toMatchObject({
       code: "DEADLINE_EXCEEDED",
     });
@@ -299,7 +301,7 @@ async function startFixture(version: ContainerdVersion, runc?: string): Promise<
   const calls: CallRecord[] = [];
   const onCall = (call: CallRecord) => void calls.push(call);
   const { random } = Math;
-  const runtime = createRuntime({ endpoint, requestTimeoutMs: 30_000, clock: createClock(), log, random, onCall });
+  const runtime = createRuntime({ endpoint, requestTimeoutMs: 120_000, clock: createClock(), log, random, onCall });
   const end = async () => {
     runtime.close();
     await containerd.stop();

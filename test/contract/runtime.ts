@@ -74,7 +74,7 @@ async function followChanges(runtime: Pick<Runtime, "events">) {
   const received: RuntimeEvent[] = [];
   const listener = new AbortController();
   const following = runtime.events((event) => received.push(event), listener.signal);
-  await pollUntil("the connection", 5_000, () => received.length > 0);
+  await pollUntil("the connection", 30_000, () => received.length > 0);
   return {
     changesOf: (id: string) =>
       received.filter(isChange).flatMap(({ containerId, change }) => (containerId === id ? [change] : [])),
@@ -135,14 +135,14 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       return { config, uid, sandbox, container };
     }
     const exited = (id: ContainerId) =>
-      pollUntil("the container's exit", 5_000, async () => {
+      pollUntil("the container's exit", 30_000, async () => {
         const status = await runtime.containerStatus(id);
         return status.state === ContainerState.CONTAINER_EXITED && status;
       });
     /** Waits until the shell has set its trap. */
     const ready = async (id: ContainerId) => {
       const { logPath } = await runtime.containerStatus(id);
-      await pollUntil("the container's first line", 5_000, () => subject.hasLoggedReady(logPath));
+      await pollUntil("the container's first line", 30_000, () => subject.hasLoggedReady(logPath));
     };
     const stateOf = async (id: ContainerId) => (await runtime.containerStatus(id)).state;
 
@@ -377,7 +377,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       // The events of a later container come after those of the failed start.
       const later = await runPod("obeys-term");
       await runtime.stopContainer(later.container, 0);
-      await pollUntil("the end of the later container", 5_000, () => changesOf(later.container).includes("stopped"));
+      await pollUntil("the end of the later container", 30_000, () => changesOf(later.container).includes("stopped"));
       expect(changesOf(container).filter((change) => change !== "created")).toEqual([]);
       await stopListening();
     });
@@ -386,7 +386,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       const { container } = await runPod("obeys-term");
       const text = (bytes: Uint8Array) => String(Buffer.from(bytes));
       const argv = ["sh", "-c", "echo out; echo err >&2; exit 4"];
-      const { stdout, stderr, exitCode } = await runtime.execSync(container, argv, 5);
+      const { stdout, stderr, exitCode } = await runtime.execSync(container, argv, 60);
       expect([text(stdout), text(stderr), exitCode]).toEqual(["out\n", "err\n", 4]);
       expect(await failureOf(runtime.execSync(container, ["sleep", "60"], 1))).toMatchObject({
         name: "CriError",
@@ -619,7 +619,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       const received: RuntimeEvent[] = [];
       const listener = new AbortController();
       const following = runtime.events((event) => received.push(event), listener.signal);
-      await pollUntil("the connection", 5_000, () => received.length > 0);
+      await pollUntil("the connection", 30_000, () => received.length > 0);
       expect(received[0]).toMatchObject({ kind: "connected" });
       const { sandbox, container, uid } = await runPod("ignores-term");
       await runtime.stopContainer(container, 0);
@@ -636,7 +636,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
         "stopped",
         "deleted",
       ];
-      await pollUntil("the last event", 5_000, () => changes(sandbox).includes("deleted"));
+      await pollUntil("the last event", 30_000, () => changes(sandbox).includes("deleted"));
       expect(changes(container)).toEqual(expectedChanges);
       expect(changes(sandbox)).toEqual(expectedChanges);
       if (isOfCri)
@@ -655,13 +655,14 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
 
     test("an exit is reported within a second; containerd's own event carries the status's exit code and time", async () => {
       const stopped = Promise.withResolvers<{ readonly at: number; readonly exit: EventExit | undefined }>();
+      const [startedAt, countedMs] = [Date.now(), startStopwatch()];
       const connected = Promise.withResolvers<void>();
       const listener = new AbortController();
       let container: ContainerId | undefined;
       const following = runtime.events((event) => {
         if (event.kind === "connected") connected.resolve();
         if (isChange(event) && event.change === "stopped" && event.containerId === container)
-          stopped.resolve({ at: Date.now(), exit: event.exit });
+          stopped.resolve({ at: startedAt + countedMs(), exit: event.exit });
       }, listener.signal);
       await connected.promise;
       container = (await runPod("obeys-term")).container;

@@ -43,7 +43,7 @@ export async function startStreamingFixture(version: ContainerdVersion): Promise
   const containerd = await startContainerd({ version, stateDir });
   await importImages(containerd);
   const clock = createClock();
-  const runtimeOptions = { endpoint: containerd.endpoint, requestTimeoutMs: 30_000, random: Math.random };
+  const runtimeOptions = { endpoint: containerd.endpoint, requestTimeoutMs: 120_000, random: Math.random };
   const runtime = createRuntime({ ...runtimeOptions, clock, log: new FakeLog() });
   const mainId = await runPod(runtime, stateDir);
   await runHostPod(runtime, stateDir);
@@ -63,7 +63,7 @@ export async function startStreamingFixture(version: ContainerdVersion): Promise
     echoConnections: () => promisify(echo.getConnections.bind(echo))(),
     async processes() {
       const command = ["ps", "-o", "args"];
-      const { stdout } = await runtime.execSync(mainId, command, 10);
+      const { stdout } = await runtime.execSync(mainId, command, 60);
       const lines = Buffer.from(stdout).toString().split("\n").slice(1);
       return lines.filter((line) => line !== command.join(" ")).toSorted();
     },

@@ -95,7 +95,11 @@ test("on a node with IPv6 only a pod has one address, and probes by HTTP, TCP an
   await node.startAgent({}, ["--node-ip", ipv6]);
   const container = {
     image: webImage,
-    command: script(`${printAddresses}; sleep 1; exec httpd -f -vv -p "[$podIP]:8080" -h /www`),
+    // It serves once the test has seen that it does not.
+    command: script(
+      `${printAddresses}; until test -e /notes/serve; do sleep 0.1; done; exec httpd -f -vv -p "[$podIP]:8080" -h /www`,
+    ),
+    volumeMounts: [{ name: "notes", mountPath: "/notes" }],
     env,
     startupProbe: { ...tolerant, tcpSocket: { port: 8080 } },
     readinessProbe: { ...tolerant, httpGet: { port: 8080 } },
@@ -106,9 +110,11 @@ test("on a node with IPv6 only a pod has one address, and probes by HTTP, TCP an
   const [main] = podOf("six", container).spec.containers;
   // Keeps the pod and its logs until the grace period ends.
   const keeper = { name: "keeper", image: busyboxImage, command: upIgnoringSigterm };
-  await node.putManifest(podOf("six", {}, { containers: [main!, keeper] }));
+  const volumes = [{ name: "notes", hostPath: { path: node.folder } }];
+  await node.putManifest(podOf("six", {}, { containers: [main!, keeper], volumes }));
   const refused = /^main .*Startup probe failed: dial tcp \[fd00:[\da-f:]+\]:8080: connect: connection refused/;
   await node.waitForPod("six", "it says which address refuses", ({ message }) => refused.test(message));
+  await writeFile(join(node.folder, "serve"), "");
   const [pod] = await node.waitUntilRunning("six");
   const podIP = pod?.ip ?? "";
   expect(podIP).toStartWith(ipv6.replace(/1$/, ""));

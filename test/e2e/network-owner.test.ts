@@ -214,14 +214,14 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
     test("an ADD whose time is over is undone by the agent when it goes on, and the pod starts", async () => {
       const list = join(networks.delegateDir, "10-berth.conflist");
       const installed = await readFile(list, "utf8");
-      await writeFile(list, installed.replace(/"timeoutMs": \d+/, '"timeoutMs": 2000'));
+      await writeFile(list, installed.replace(/"timeoutMs": \d+/, '"timeoutMs": 10000'));
       await node.containerd.restart();
       await networks.hold();
       await node.putManifest(podOf("late"));
       await networks.waitUntilHeld();
       process.kill(node.agent.pid, "SIGSTOP");
-      await pollUntil("the end of ADD's time", 10_000, async () =>
-        (await readFile(node.containerd.logFile, "utf8")).includes("has not answered ADD within 2000 ms"),
+      await pollUntil("the end of ADD's time", 30_000, async () =>
+        (await readFile(node.containerd.logFile, "utf8")).includes("has not answered ADD within 10000 ms"),
       );
       await networks.letGo();
       process.kill(node.agent.pid, "SIGCONT");

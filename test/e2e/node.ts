@@ -11,6 +11,7 @@ import {
   type PodSandbox,
 } from "../../proto/cri/gen/api.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { type Agent, builtBinary, type JoinedCluster, standaloneNodeName, startAgent } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import { bedPaths } from "../bed/cleanup/bed-record.ts";
@@ -94,6 +95,8 @@ export interface TestNode {
   waitForLogLine(...words: readonly string[]): Promise<string>;
   sandboxes(): Promise<readonly PodSandbox[]>;
   containers(): Promise<readonly Container[]>;
+  /** When the runtime created an instance of a pod's container `main`, in milliseconds since the epoch, before it started it. */
+  createdAt(name: string, attempt: number): Promise<number>;
   /** Stops agent, pods and runtime, and removes all files. */
   tearDown(): Promise<void>;
 }
@@ -211,6 +214,13 @@ function createTestNode(folder: string, containerd: Containerd, cluster: JoinedC
           ListContainersResponse,
         )
       ).containers,
+    async createdAt(name, attempt) {
+      const instance = (await node.containers()).find(
+        ({ labels, metadata }) => labels[podNameLabel] === `${name}-berth` && metadata?.attempt === attempt,
+      );
+      if (instance === undefined) throw new Error(`${name}-berth has no instance ${attempt} of its container`);
+      return Number(instance.createdAt / 1_000_000n);
+    },
     async tearDown() {
       await agent?.stop();
       await containerd.stop();

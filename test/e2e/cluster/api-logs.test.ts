@@ -29,7 +29,7 @@ describe.skipIf(skip !== undefined)("kubectl logs through the API server", () =>
     await cluster.create([
       barePod("again", again, { volumes: [{ name: "kept", emptyDir: {} }], terminationGracePeriodSeconds: 1 }),
       barePod("waits", { name: "app", image: "berth.test/none:1" }),
-      barePod("rotated", { name: "app", command: command(`sleep 10; ${count}; sleep 2`) }, { restartPolicy: "Never" }),
+      barePod("rotated", { name: "app", command: command(`sleep 20; ${count}; sleep 2`) }, { restartPolicy: "Never" }),
     ]);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
@@ -49,7 +49,7 @@ describe.skipIf(skip !== undefined)("kubectl logs through the API server", () =>
       const [status] = pod?.status?.containerStatuses ?? [];
       return (status?.restartCount ?? 0) > 0 && status?.state?.running !== undefined;
     });
-    const now = await pollUntil("its last line", 4_000, async () => {
+    const now = await pollUntil("its last line", 30_000, async () => {
       const text = await kubectl("1.36", "again");
       return text.includes("line 3") ? text : undefined;
     });

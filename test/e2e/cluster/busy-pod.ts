@@ -18,7 +18,9 @@ export function busyPod({ cpuLimit, heldMb }: { readonly cpuLimit: string; reado
   const remember = `kept=$(head -c ${heldMb * MB} /dev/zero | tr '\\0' x); touch /kept; while true; do sleep 1; done`;
   const containers = [
     container("calculates", "while true; do :; done", { resources: { limits: { cpu: cpuLimit } } }),
-    container("remembers", remember, { readinessProbe: { exec: { command: ["test", "-e", "/kept"] } } }),
+    container("remembers", remember, {
+      readinessProbe: { exec: { command: ["test", "-e", "/kept"] }, timeoutSeconds: 30 },
+    }),
   ];
   return barePod("busy", {}, { containers });
 }

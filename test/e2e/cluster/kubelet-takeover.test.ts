@@ -30,8 +30,9 @@ const mounted = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
 const hooks = { preStop: { exec: { command: ["true"] } }, postStart: { exec: { command: ["true"] } } };
 const limited = { limits: { cpu: "1.5", memory: "64Mi" }, requests: { cpu: "10m" } };
 const probed = {
-  livenessProbe: { exec: { command: ["true"] }, periodSeconds: 1 },
-  readinessProbe: { exec: { command: ["true"] }, periodSeconds: 1 },
+  // A busy machine needs more than a second for a command.
+  livenessProbe: { exec: { command: ["true"] }, periodSeconds: 1, timeoutSeconds: 30 },
+  readinessProbe: { exec: { command: ["true"] }, periodSeconds: 1, timeoutSeconds: 30 },
 };
 const reader = [
   { name: "A", value: "b" },
@@ -68,7 +69,11 @@ const markedMounts = {
 };
 const apiPods: readonly Manifest[] = [
   barePod("api-plain"),
-  barePod("api-web", { image: webImage, command: [], readinessProbe: { httpGet: { port: 8080 }, periodSeconds: 1 } }),
+  barePod("api-web", {
+    image: webImage,
+    command: [],
+    readinessProbe: { httpGet: { port: 8080 }, periodSeconds: 1, timeoutSeconds: 30 },
+  }),
   barePod("api-settings", { ...mounted, envFrom: [{ configMapRef: { name: "settings" } }] }, settings),
   barePod("api-sidecar", { resources: limited }, { initContainers: [prepare, sidecar] }),
 ];

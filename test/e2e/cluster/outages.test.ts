@@ -131,9 +131,8 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     const isReported = () =>
       outcomeOf(shown("ends")) === "Failed 7 Error" && shown("fresh")?.status?.startTime !== undefined;
     await waitFor("the changes during the outage", isReported);
-    const tookMs = performance.now() - ended;
+    expect(countedMs()).toBeLessThan(RECOVERY_MS);
     expect(firstRequestAfterMs(ended)).toBeLessThan(RECONNECT_MS);
-    expect(tookMs).toBeLessThan(RECOVERY_MS);
     const isDone = () => areContainersReady(shown("fresh")) && shown("old") === undefined;
     await waitFor("the new pod up, and the deleted one gone", isDone);
     expect(countedMs()).toBeLessThan(RECOVERY_MS);

@@ -86,8 +86,8 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
   test("has no event of a probe that its stop cuts off", async () => {
     const names = ["cut-1", "cut-2", "cut-3"];
     // Its first run makes the pod ready, the next one lasts until the stop.
-    const command = ["sh", "-c", "test -e /notes/1 && touch /notes/2 && exec sleep 60; touch /notes/1"];
-    const readinessProbe: Probe = { exec: { command }, timeoutSeconds: 60, periodSeconds: 1 };
+    const command = ["sh", "-c", "test -e /notes/1 && touch /notes/2 && exec sleep 1000; touch /notes/1"];
+    const readinessProbe: Probe = { exec: { command }, timeoutSeconds: 1000, periodSeconds: 1 };
     const volumeMounts = [{ name: "notes", mountPath: "/notes" }];
     const withNotes = { volumes: [{ name: "notes", emptyDir: {} }] };
     await cluster.apply(names.map((name) => barePod(name, { readinessProbe, volumeMounts }, withNotes)));
@@ -95,12 +95,12 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     const uids = (await cluster.pods()).map(({ metadata }) => metadata.uid);
     const noteOf = (uid: string | undefined) =>
       join(cluster.node.paths.agentRoot, `pods/${uid}/volumes/kubernetes.io~empty-dir/notes/2`);
-    await pollUntil("the second probes", 10_000, async () => uids.map(noteOf).every((path) => existsSync(path)));
+    await pollUntil("the second probes", 30_000, async () => uids.map(noteOf).every((path) => existsSync(path)));
     await deletePods(...names);
     // Events are sent in their order.
     await cluster.apply([barePod("later")]);
     const eventsUntilLater = () =>
-      pollUntil("the start of a later pod", 10_000, async () => {
+      pollUntil("the start of a later pod", 60_000, async () => {
         const events = await kubectl("get", "events", "--no-headers");
         return / Started +pod.later /.test(events) && events.split("\n");
       });

@@ -140,33 +140,37 @@ describe.skipIf(skip !== undefined)("an agent that is killed between the steps o
     ]);
   }
 
-  test(`leaves no mount, directory or file of the pod once it is deleted (BERTH_SEED=${seed})`, async () => {
-    await apply();
-    await waitUntilUp();
-    const all = steps();
-    await deletePod();
-    await expectNothingLeft();
-
-    const kills: string[] = [];
-    for (let round = 0; round < ROUNDS; round++) {
-      // Spread over all steps, with a random place within each part.
-      const at = () => Math.max(1, Math.ceil((all * (round + random())) / ROUNDS));
-      const [up, down] = [at(), all - at()];
+  test(
+    `leaves no mount, directory or file of the pod once it is deleted (BERTH_SEED=${seed})`,
+    async () => {
       await apply();
-      const started = await killWhen(`${up} of ${all} steps`, (now) => now >= up);
-      const isDeletedWithoutAgent = round % 3 === 2;
-      if (isDeletedWithoutAgent) await deletePod();
-      await cluster.node.launchAgent();
-      if (!isDeletedWithoutAgent) {
-        await waitUntilUp();
-        await deletePod();
-      }
-      const ended = await killWhen(`at most ${down} of ${all} steps`, (now) => now <= down);
-      await cluster.node.launchAgent();
-      await waitUntilAgentAnswers();
+      await waitUntilUp();
+      const all = steps();
+      await deletePod();
       await expectNothingLeft();
-      kills.push(`start at ${started}, end at ${ended}`);
-    }
-    console.log(`${all} steps; killed at: ${kills.join("; ")}`);
-  });
+
+      const kills: string[] = [];
+      for (let round = 0; round < ROUNDS; round++) {
+        // Spread over all steps, with a random place within each part.
+        const at = () => Math.max(1, Math.ceil((all * (round + random())) / ROUNDS));
+        const [up, down] = [at(), all - at()];
+        await apply();
+        const started = await killWhen(`${up} of ${all} steps`, (now) => now >= up);
+        const isDeletedWithoutAgent = round % 3 === 2;
+        if (isDeletedWithoutAgent) await deletePod();
+        await cluster.node.launchAgent();
+        if (!isDeletedWithoutAgent) {
+          await waitUntilUp();
+          await deletePod();
+        }
+        const ended = await killWhen(`at most ${down} of ${all} steps`, (now) => now <= down);
+        await cluster.node.launchAgent();
+        await waitUntilAgentAnswers();
+        await expectNothingLeft();
+        kills.push(`start at ${started}, end at ${ended}`);
+      }
+      console.log(`${all} steps; killed at: ${kills.join("; ")}`);
+    },
+    25 * 60_000,
+  );
 });

@@ -51,7 +51,7 @@ describe.skipIf(skip !== undefined)("fifteen random pods", () => {
 
   test("reach their expected outcomes while agent and containerd are killed, also during starts, pulls and stops", async () => {
     const { cluster, folder, remoteImage, openFileWatch } = bed;
-    const options = { random, folder, remoteImage, kinds, changesWithinMs: FAULTS_MS };
+    const options = { random, folder, remoteImage, kinds, changesWithinMs: FAULTS_MS, startsWithinSeconds: 45 };
     const workload = createRandomPods({ count: kinds.length, ...options });
     const [killed] = await Promise.all([
       killDuringCalls(cluster.node, random, FAULTS_MS),

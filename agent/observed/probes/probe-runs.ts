@@ -129,10 +129,10 @@ async function executeProbe(
   const now = prober.clock.now();
   adjustToClock(prober, now);
   if (isOutdated(probed, schedule, target) || schedule.state.hasEnded) return;
-  // The stop of a container also ends its commands, and the runtime may report its exit much later.
-  const isByStop = isCutOff && probed.isTerminating;
+  // The stop of the container also ends its commands, and the runtime may report the exit much later.
+  const isIgnored = isCutOff && probed.isTerminating;
   if (isEarly && outcome.result !== "success" && outcome.result !== "warning") prober.onEarlyFailure(target, outcome);
-  else if (!isByStop) {
+  else if (!isIgnored) {
     prober.onResult(target, outcome, durationMs);
     applyOutcome(prober, probed, schedule, { target, outcome });
   }

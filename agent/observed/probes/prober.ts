@@ -41,8 +41,8 @@ export interface Prober {
   /** The pod was observed: starts and stops probes, so that they fit its running containers. */
   onObserved(observed: ObservedPod, desired: DesiredPod | undefined): void;
   /**
-   * The pod terminates: stops its startup and liveness probes, since its containers are not restarted any more. Ignores from
-   * then on a readiness command that was killed or could not run: the stop of its container does the same.
+   * The pod terminates: stops its startup and liveness probes, since its containers are not restarted any more. From then on
+   * ignores a readiness command that was killed or could not run, since the stop of its container also ends its commands.
    */
   stopRestartProbes(uid: PodUid): void;
   /** Nothing is left of the pod. */

@@ -13,7 +13,7 @@ import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady, bindsClaimsSoon, type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(600_000);
+setDefaultTimeout(240_000);
 
 const skip = skipWithoutPrograms("kills of the agent while it mounts and unmounts volumes");
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
@@ -140,37 +140,33 @@ describe.skipIf(skip !== undefined)("an agent that is killed between the steps o
     ]);
   }
 
-  test(
-    `leaves no mount, directory or file of the pod once it is deleted (BERTH_SEED=${seed})`,
-    async () => {
-      await apply();
-      await waitUntilUp();
-      const all = steps();
-      await deletePod();
-      await expectNothingLeft();
+  test(`leaves no mount, directory or file of the pod once it is deleted (BERTH_SEED=${seed})`, async () => {
+    await apply();
+    await waitUntilUp();
+    const all = steps();
+    await deletePod();
+    await expectNothingLeft();
 
-      const kills: string[] = [];
-      for (let round = 0; round < ROUNDS; round++) {
-        // Spread over all steps, with a random place within each part.
-        const at = () => Math.max(1, Math.ceil((all * (round + random())) / ROUNDS));
-        const [up, down] = [at(), all - at()];
-        await apply();
-        const started = await killWhen(`${up} of ${all} steps`, (now) => now >= up);
-        const isDeletedWithoutAgent = round % 3 === 2;
-        if (isDeletedWithoutAgent) await deletePod();
-        await cluster.node.launchAgent();
-        if (!isDeletedWithoutAgent) {
-          await waitUntilUp();
-          await deletePod();
-        }
-        const ended = await killWhen(`at most ${down} of ${all} steps`, (now) => now <= down);
-        await cluster.node.launchAgent();
-        await waitUntilAgentAnswers();
-        await expectNothingLeft();
-        kills.push(`start at ${started}, end at ${ended}`);
+    const kills: string[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      // Spread over all steps, with a random place within each part.
+      const at = () => Math.max(1, Math.ceil((all * (round + random())) / ROUNDS));
+      const [up, down] = [at(), all - at()];
+      await apply();
+      const started = await killWhen(`${up} of ${all} steps`, (now) => now >= up);
+      const isDeletedWithoutAgent = round % 3 === 2;
+      if (isDeletedWithoutAgent) await deletePod();
+      await cluster.node.launchAgent();
+      if (!isDeletedWithoutAgent) {
+        await waitUntilUp();
+        await deletePod();
       }
-      console.log(`${all} steps; killed at: ${kills.join("; ")}`);
-    },
-    25 * 60_000,
-  );
+      const ended = await killWhen(`at most ${down} of ${all} steps`, (now) => now <= down);
+      await cluster.node.launchAgent();
+      await waitUntilAgentAnswers();
+      await expectNothingLeft();
+      kills.push(`start at ${started}, end at ${ended}`);
+    }
+    console.log(`${all} steps; killed at: ${kills.join("; ")}`);
+  });
 });

@@ -95,7 +95,10 @@ export interface TestNode {
   waitForLogLine(...words: readonly string[]): Promise<string>;
   sandboxes(): Promise<readonly PodSandbox[]>;
   containers(): Promise<readonly Container[]>;
-  /** When the runtime created an instance of a pod's container `main`, in milliseconds since the epoch, before it started it. */
+  /**
+   * When the runtime created the instance `attempt` of a pod's container `main`, in milliseconds since the epoch; it starts it
+   * later. Rejects if the runtime no longer has it.
+   */
   createdAt(name: string, attempt: number): Promise<number>;
   /** Stops agent, pods and runtime, and removes all files. */
   tearDown(): Promise<void>;

@@ -6,7 +6,7 @@ import { podOf, script } from "./manifest.ts";
 import { containerId, isReady, linesContaining, startNode, startNodeWithoutAgent, type TestNode } from "./node.ts";
 import { versionsUnderTest } from "./versions-under-test.ts";
 
-setDefaultTimeout(240_000);
+setDefaultTimeout(600_000);
 
 const names = ["a", "b", "c", "d", "e"];
 /** A container that fails once, when the test writes a note. */

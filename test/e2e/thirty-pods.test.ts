@@ -49,7 +49,7 @@ test("berth pods shows a table of the pods with the duration of each start step,
   expect(rows.map((row) => row.split(/ +/)[1])).toEqual(names.map((name) => `${name}-berth`));
   for (const row of rows)
     expect(row).toMatch(
-      /^default +pod-\d\d-berth +1\/1 +Running +0 +10\.[\d.]+ +(\d+m)?(\d+s)? +volumes \d+, sandbox \d+, main: create \d+ start \d+$/,
+      /^default +pod-\d\d-berth +1\/1 +Running +0 +10\.[\d.]+ +(\d+m(\d+s)?|\d+s) +volumes \d+, sandbox \d+, main: create \d+ start \d+$/,
     );
 });
 

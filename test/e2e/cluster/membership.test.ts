@@ -64,7 +64,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   test.each<KubectlVersion>(["1.36", "1.32"])("is Ready to kubectl %s", async (version) => {
     const shown = await cluster.plane.kubectl(["get", "nodes", "--output=wide", "--no-headers"], { version });
     expect(shown).toMatch(
-      /^node-a +Ready +<none> +(\d+m)?(\d+s)? +v1\.36\.\d+\S* +[\d.]+ +<none> +\S.* +\S+ +containerd:\/\/1\.6\.\d+\S*$/,
+      /^node-a +Ready +<none> +(\d+m(\d+s)?|\d+s) +v1\.36\.\d+\S* +[\d.]+ +<none> +\S.* +\S+ +containerd:\/\/1\.6\.\d+\S*$/,
     );
     const described = await cluster.plane.kubectl(["describe", "node", "node-a"], { version });
     expect(described).toMatch(/^ +Ready +True +.* +KubeletReady +kubelet is posting ready status$/m);

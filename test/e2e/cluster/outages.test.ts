@@ -131,8 +131,9 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     const isReported = () =>
       outcomeOf(shown("ends")) === "Failed 7 Error" && shown("fresh")?.status?.startTime !== undefined;
     await waitFor("the changes during the outage", isReported);
-    expect(countedMs()).toBeLessThan(RECOVERY_MS);
+    const tookMs = performance.now() - ended;
     expect(firstRequestAfterMs(ended)).toBeLessThan(RECONNECT_MS);
+    expect(tookMs).toBeLessThan(RECOVERY_MS);
     const isDone = () => areContainersReady(shown("fresh")) && shown("old") === undefined;
     await waitFor("the new pod up, and the deleted one gone", isDone);
     expect(countedMs()).toBeLessThan(RECOVERY_MS);
@@ -212,9 +213,9 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     relay.delay(30);
     expect(gateway.endWith(`${JSON.stringify({ type: "ERROR", object: status })}\n`, isWatchOfPods)).toBe(1);
     await cluster.apply([bound("after-410")]);
-    const countedMs = startStopwatch();
+    const began = performance.now();
     await waitFor("it is known", () => shown("after-410")?.status?.startTime !== undefined);
-    expect(countedMs()).toBeLessThan(2_000);
+    expect(performance.now() - began).toBeLessThan(2_000);
     relay.delay(0);
     await waitUntilReady("after-410");
     await remove("after-410");

@@ -33,7 +33,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     expect(status?.phase).toBe("Pending");
     expect(status?.containerStatuses?.[0]?.state?.waiting?.message).toContain(`Back-off pulling image "${image}"`);
     expect(await cluster.kubectl("get", "pod", "lost", "--no-headers")).toMatch(
-      /^lost +0\/1 +ImagePullBackOff +0 +(\d+m)?(\d+s)?$/,
+      /^lost +0\/1 +ImagePullBackOff +0 +(\d+m(\d+s)?|\d+s)$/,
     );
 
     const described = async (version: KubectlVersion) => {

@@ -13,7 +13,8 @@ import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { areContainersReady, bindsClaimsSoon, type ClusterNode, startClusterNode } from "./node.ts";
 
-setDefaultTimeout(240_000);
+/** Twelve rounds, each with two starts of the agent and one of a pod. */
+setDefaultTimeout(25 * 60_000);
 
 const skip = skipWithoutPrograms("kills of the agent while it mounts and unmounts volumes");
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));

@@ -47,7 +47,7 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
 
       const table = await kubectl("get", "pods", `--selector=app=${name}`, "--output=wide", "--no-headers");
       for (const row of table.split("\n"))
-        expect(row).toMatch(/^web-\S+ +1\/1 +Running +0 +(\d+m)?(\d+s)? +10\.[\d.]+ +node-a +<none> +<none>$/);
+        expect(row).toMatch(/^web-\S+ +1\/1 +Running +0 +(\d+m(\d+s)?|\d+s) +10\.[\d.]+ +node-a +<none> +<none>$/);
       expect((await cluster.runningUids()).containers).toEqual(uidsOf(pods));
       const listed = (await cluster.node.pods()).map(
         (pod) => `${pod.namespace}/${pod.name} ${pod.phase} ${pod.ready} ${pod.ip}`,

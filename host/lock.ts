@@ -58,14 +58,16 @@ function lockFile(path: string, description: string, mode: LockMode): LockResult
     if (isShared) flock(descriptor, "unlock");
     closeSync(descriptor);
   };
-  if (fstatSync(descriptor).nlink === 0) {
+  const { nlink, size } = fstatSync(descriptor);
+  if (nlink === 0) {
     // Race: its last holder has removed it between our open(2) and our flock(2). Other processes would lock another
     // file.
     release();
     return lockFile(path, description, mode);
   }
   try {
-    ftruncateSync(descriptor);
+    // Not an empty file: ext4 writes a file to the disk when it is closed after a truncation (`auto_da_alloc`).
+    if (size > 0) ftruncateSync(descriptor);
     if (mode === "exclusive") writeSync(descriptor, `${description}\n`, 0);
   } catch {
     // A full disk: the lock is held all the same; a second agent is refused without the holder's description.

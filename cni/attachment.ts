@@ -37,6 +37,8 @@ export async function addAttachment(
   const { callPlugin, cache } = deps;
   const cached = await cache.read(key);
   if (cached !== undefined) return { result: earlierResult(cached, attachment, conf), isCached: true };
+  // Nothing is made yet that a DEL would have to remove.
+  signal.throwIfAborted();
   const result = await addToChain(callPlugin, conf, attachment, { signal, undoSignal });
   try {
     await cache.write({ ...key, ...attachment, config: conf.text, result: formatResult(result, conf.cniVersion) });

@@ -184,6 +184,18 @@ test("an ADD that is cancelled leaves what it has made to DEL, and releases it w
   }
 });
 
+test("an ADD that is cancelled before its first plugin calls none", async () => {
+  const cancelled = new AbortController();
+  const read = async () => {
+    cancelled.abort();
+    return undefined;
+  };
+  const { cni, calls } = createFixture({}, { read });
+  const adding = cni.add(networkOf("1.0.0"), attachment, cancelled.signal, signal);
+  await expect(adding).rejects.toMatchObject({ name: "AbortError" });
+  expect(linesOf(calls)).toEqual([]);
+});
+
 test("an ADD that is cancelled between two plugins is released with an undoSignal", async () => {
   const cancelled = new AbortController();
   const { cni, calls } = createFixture({

@@ -26,7 +26,10 @@ export interface UnreadableEntry {
 export interface ResultCache {
   /** The entry of an attachment; undefined if there is none, or its file is torn and was set aside. */
   read(key: AttachmentKey): Promise<CacheEntry | undefined>;
-  /** Replaces an entry atomically. */
+  /**
+   * Replaces an entry atomically. It does not wait for the disk: a power cut ends the pod's network, too, and plugins that keep
+   * something release it without the entry (as with libcni, which never waits for the disk).
+   */
   write(entry: CacheEntry): Promise<void>;
   /** Also removes the file that was set aside for it. Absent is success. */
   remove(key: AttachmentKey): Promise<void>;
@@ -38,7 +41,7 @@ export interface ResultCache {
 
 export interface ResultCacheDeps {
   /** Rooted at the cache's folder. */
-  readonly files: Pick<Files, "read" | "write" | "list" | "makeFolder" | "rename" | "remove" | "stat">;
+  readonly files: Pick<Files, "read" | "writeWithoutSync" | "list" | "makeFolder" | "rename" | "remove" | "stat">;
   readonly clock: Clock;
   /** Called for each file that was set aside. */
   readonly onUnreadable?: (entry: UnreadableEntry) => void;
@@ -87,6 +90,17 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
     return unreadable;
   }
 
+  /** Creates the folder if it is missing: most calls find it. */
+  async function inFolder(write: () => Promise<void>): Promise<void> {
+    try {
+      await write();
+    } catch (error) {
+      if (!(error instanceof FilesError && error.code === "ENOENT")) throw error;
+      await files.makeFolder(FOLDER, 0o700);
+      await write();
+    }
+  }
+
   /** What was set aside; undefined if its attachment has been removed since. */
   async function readAside(fileName: string): Promise<UnreadableEntry | undefined> {
     const asideName = `${fileName}${ASIDE}`;
@@ -103,8 +117,7 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
       return entry === undefined || "reason" in entry || !isOf(entry, key) ? undefined : entry;
     },
     async write(entry) {
-      await files.makeFolder(FOLDER, 0o700);
-      await files.write(pathOf(cacheFileName(entry)), encodeCacheEntry(entry), 0o600);
+      await inFolder(() => files.writeWithoutSync(pathOf(cacheFileName(entry)), encodeCacheEntry(entry), 0o600));
     },
     async remove(key) {
       const fileName = cacheFileName(key);

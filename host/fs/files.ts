@@ -1,21 +1,11 @@
 import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
-import {
-  type FileHandle,
-  open,
-  readdir,
-  readlink,
-  realpath,
-  rename,
-  rm,
-  stat,
-  statfs,
-  symlink,
-} from "node:fs/promises";
+import { type FileHandle, open, readdir, readlink, realpath, rename, rm, stat, symlink } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative } from "node:path/posix";
 import { messageOf } from "../error-message.ts";
 import { changeGroup, type GroupChange } from "./change-group.ts";
 import { type DiskUsage, diskUsage } from "./disk-usage.ts";
 import { fileErrorText, watchErrorText } from "./file-error-text.ts";
+import { type FileSystemSpace, readFileSystemSpace } from "./file-system-space.ts";
 import { createFolderSync } from "./fsync-dir.ts";
 import { gzipFile } from "./gzip-file.ts";
 import { type FileOwner, makeEmptyFile, makeFile } from "./make-file.ts";
@@ -60,16 +50,6 @@ export interface GroupChangeResult {
   readonly failure: FilesError | undefined;
 }
 
-/** Capacity and free space of a file system. */
-export interface FileSystemSpace {
-  readonly totalBytes: number;
-  readonly freeBytes: number;
-  /** Without the blocks that only root may use: they are in neither. */
-  readonly usedBytes: number;
-  readonly totalInodes: number;
-  readonly freeInodes: number;
-}
-
 /** `name`: the changed file, if known. `isInPlace`: it was written to; else it was created, removed or replaced. */
 export type OnFileChanged = (name: string | undefined, isInPlace: boolean) => void;
 
@@ -111,6 +91,8 @@ export interface Files {
   makeEmptyFile(path: string, mode: number): Promise<void>;
   /** Replaces a file atomically: readers see the old or the new content, also after a power cut. */
   write(path: string, content: string | Uint8Array, mode: number): Promise<void>;
+  /** As `write`, without waiting for the disk: a power cut may lose the new content, and leave an empty file. */
+  writeWithoutSync(path: string, content: string | Uint8Array, mode: number): Promise<void>;
   /** Follows symlinks; undefined if nothing exists there, or the link is dangling. */
   stat(path: string): Promise<FileStat | undefined>;
   /** The entries sorted by name, of a symlink those of its target; undefined if the folder does not exist. */
@@ -164,6 +146,7 @@ export function createFiles(root: string): Files {
       withFilesError(absolute(path), (at) => makeFile(at, mode, content, owner)),
     makeEmptyFile: (path, mode) => withFilesError(absolute(path), (at) => makeEmptyFile(at, mode)),
     write: (path, content, mode) => withFilesError(absolute(path), (at) => replaceFile(at, content, mode, syncFolder)),
+    writeWithoutSync: (path, content, mode) => withFilesError(absolute(path), (at) => replaceFile(at, content, mode)),
     stat: (path) => undefinedIfAbsent(absolute(path), async (at) => toStat(await stat(at))),
     list: (path) => undefinedIfAbsent(absolute(path), listFolder),
     makeFolder: (path, mode, group) => withFilesError(absolute(path), (at) => makeFolder(at, mode, group)),
@@ -181,17 +164,7 @@ export function createFiles(root: string): Files {
         change.signal,
       ),
     remove: (path) => withFilesError(absolute(path), removeTree),
-    space: (path) =>
-      withFilesError(absolute(path), async (at) => {
-        const { blocks, bavail, bfree, bsize, files, ffree } = await statfs(at);
-        return {
-          totalBytes: blocks * bsize,
-          freeBytes: bavail * bsize,
-          usedBytes: (blocks - bfree) * bsize,
-          totalInodes: files,
-          freeInodes: ffree,
-        };
-      }),
+    space: (path) => withFilesError(absolute(path), readFileSystemSpace),
     usage: (path, signal) => withFilesError(absolute(path), (at) => diskUsage(at, signal), signal),
     watch: (path, onChanged, onGone, signal) => watchFolder(absolute(path), onChanged, onGone, signal),
   };

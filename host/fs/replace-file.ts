@@ -4,14 +4,14 @@ import { basename, dirname, join } from "node:path/posix";
 import type { FolderSync } from "./fsync-dir.ts";
 
 /**
- * Replaces a file atomically: writes another file and renames it. Fsync, rename, fsync the folder: after a power cut any
- * other order can leave an empty file under the final name.
+ * Replaces a file atomically: writes another file and renames it. With `syncFolder` in the order fsync, rename, fsync of the
+ * folder: after a power cut any other order can leave an empty file under the final name.
  */
 export async function replaceFile(
   path: string,
   content: string | Uint8Array,
   mode: number,
-  syncFolder: FolderSync,
+  syncFolder?: FolderSync,
 ): Promise<void> {
   const folder = dirname(path);
   const temporary = join(folder, `.${basename(path)}.${crypto.randomUUID()}.tmp`);
@@ -20,7 +20,7 @@ export async function replaceFile(
     try {
       await file.chmod(mode);
       await file.writeFile(content);
-      await file.sync();
+      if (syncFolder !== undefined) await file.sync();
     } finally {
       await file.close();
     }
@@ -29,5 +29,5 @@ export async function replaceFile(
     await rm(temporary, { force: true });
     throw error;
   }
-  await syncFolder(folder);
+  await syncFolder?.(folder);
 }

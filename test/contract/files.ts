@@ -27,6 +27,13 @@ export function filesContract(name: string, make: () => Promise<FilesFixture>): 
       expect(stat?.sizeBytes).toBe(3);
     });
 
+    test("a write that does not wait for the disk replaces content and mode, too", async () => {
+      await fixture.files.writeWithoutSync("u", "one", 0o600);
+      await fixture.files.writeWithoutSync("u", "two", 0o640);
+      expect(await fixture.files.read("u", 100)).toBe("two");
+      expect((await fixture.files.stat("u"))?.mode).toBe(0o640);
+    });
+
     test("each write changes the inode or the modification time", async () => {
       await fixture.files.write("v", "same", 0o600);
       const before = await fixture.files.stat("v");

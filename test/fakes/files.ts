@@ -111,6 +111,7 @@ export class FakeDisk {
         run("makeFile", path, (absolute) => this.#write(absolute, content, mode, owner)),
       makeEmptyFile: (path, mode) => run("makeEmptyFile", path, (absolute) => this.#makeEmptyFile(absolute, mode)),
       write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
+      writeWithoutSync: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
       stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
       list: (path) => run("list", path, (absolute) => this.#list(absolute)),
       makeFolder: (path, mode, group) => run("makeFolder", path, (absolute) => this.#makeFolder(absolute, mode, group)),

@@ -1,7 +1,8 @@
 import type { Runtime } from "../../../cri/runtime.ts";
 import { settledWithin } from "../../../host/async/settled-within.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { FileSystemSpace, Files } from "../../../host/fs/files.ts";
+import type { FileSystemSpace } from "../../../host/fs/file-system-space.ts";
+import type { Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { Proc } from "../../../host/proc.ts";
 import type { SignalObservations } from "../../decide/node/observed-node.ts";

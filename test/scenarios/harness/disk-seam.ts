@@ -21,6 +21,7 @@ export const filesVerbs = {
   makeFile: "mutates",
   makeEmptyFile: "mutates",
   write: "mutates",
+  writeWithoutSync: "mutates",
   stat: "reads",
   list: "reads",
   makeFolder: "mutates",

@@ -11,7 +11,7 @@ import { freePort } from "./free-port.ts";
 import { podOf } from "./manifest.ts";
 import { type NetworkNode, type PodNetworkRemains, prepareNetworks } from "./network-node.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
-import { versionsUnderTest } from "./versions-under-test.ts";
+import { downloadVersions, versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(600_000);
 
@@ -82,7 +82,7 @@ function countHostPorts(): number {
   }
 }
 
-inNetworkNamespace(import.meta.path, "what pods leave of a network that the agent owns", () => {
+const registerAll = () => {
   describe.each(versionsUnderTest)("containerd %s", (version) => {
     beforeAll(async () => {
       await execa("ip", ["link", "set", "lo", "up"]);
@@ -152,4 +152,6 @@ inNetworkNamespace(import.meta.path, "what pods leave of a network that the agen
       await networks.useChain();
     });
   });
-});
+};
+
+inNetworkNamespace(import.meta.path, "what pods leave of a network that the agent owns", registerAll, downloadVersions);

@@ -16,7 +16,7 @@ import { readNetworkView } from "../contract/network-view.ts";
 import { inNetworkNamespace } from "../contract/own-namespace.ts";
 import { type NetworkNode, prepareNetworks } from "./network-node.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
-import { versionsUnderTest } from "./versions-under-test.ts";
+import { downloadVersions, versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(600_000);
 
@@ -85,7 +85,7 @@ async function runAndRemovePod() {
   return { pod, whileRunning, afterwards, leases, cached };
 }
 
-inNetworkNamespace(import.meta.path, "a list executed by containerd and by the delegate", () => {
+const registerAll = () => {
   describe.each(versionsUnderTest)("containerd %s", (version) => {
     beforeAll(async () => {
       await execa("ip", ["link", "set", "lo", "up"]);
@@ -109,4 +109,11 @@ inNetworkNamespace(import.meta.path, "a list executed by containerd and by the d
       expect(await runAndRemovePod()).toEqual(ofRuntime);
     });
   });
-});
+};
+
+inNetworkNamespace(
+  import.meta.path,
+  "a list executed by containerd and by the delegate",
+  registerAll,
+  downloadVersions,
+);

@@ -14,7 +14,7 @@ import { podOf } from "./manifest.ts";
 import { type NetworkNode, type PodNetworkRemains, prepareNetworks } from "./network-node.ts";
 import { containerId, linesContaining, startNodeWithoutAgent, type TestNode } from "./node.ts";
 import { secondsToReceive, secondsToSend } from "./stream-seconds.ts";
-import { versionsUnderTest } from "./versions-under-test.ts";
+import { downloadVersions, versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(600_000);
 
@@ -101,7 +101,7 @@ async function expectBandwidth() {
   await removePods("fast", "slow");
 }
 
-inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => {
+const registerAll = () => {
   describe.each(versionsUnderTest)("containerd %s", (version) => {
     // More pods, and the bandwidth, with one release alone: the agent and the kernel do the work, not the runtime.
     const isNewest = version === versionsUnderTest.at(-1);
@@ -262,4 +262,6 @@ inNetworkNamespace(import.meta.path, "the agent as owner of the network", () => 
       expect(await networks.remains()).toEqual({ ...nothing, cached: [] });
     });
   });
-});
+};
+
+inNetworkNamespace(import.meta.path, "the agent as owner of the network", registerAll, downloadVersions);

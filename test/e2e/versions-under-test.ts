@@ -1,4 +1,4 @@
-import { type ContainerdVersion, containerdVersions } from "../bed/containerd/containerd.ts";
+import { type ContainerdVersion, containerdVersions, downloadContainerd } from "../bed/containerd/containerd.ts";
 
 /**
  * The releases of containerd on which a test of several releases runs: the oldest and the newest one. `npm run
@@ -11,3 +11,8 @@ export const versionsUnderTest: readonly ContainerdVersion[] = (process.env["BER
     if (version === undefined) throw new Error(`BERTH_CONTAINERD: no test bed has containerd "${name}"`);
     return version;
   });
+
+/** Downloads or builds each release under test, before tests run in a network namespace that has no network. */
+export async function downloadVersions(): Promise<void> {
+  for (const version of versionsUnderTest) await downloadContainerd(version);
+}

@@ -140,6 +140,11 @@ interface Programs {
   readonly traceCollector?: string | undefined;
 }
 
+/** Downloads or builds what a release needs, for tests that start it where there is no network. */
+export async function downloadContainerd(version: ContainerdVersion): Promise<void> {
+  await findPrograms(version);
+}
+
 /** Each release runs with runc of Debian 12, because that of forky needs a newer libc. */
 async function findPrograms(version: ContainerdVersion, print?: (line: string) => void): Promise<Programs> {
   const own = await unpackPackages("bookworm", print);

@@ -26,8 +26,6 @@ import { currentIndex, type KubeletRecording, readIndex, readRecording } from ".
 import { runOnAllSides } from "../../differential/run-cases.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 /**
  * The fraction of fields in which a live kubelet may show what none of the recorded runs has shown. None of them is about
  * an end or a condition, unless the lists name the value.
@@ -50,6 +48,9 @@ const isLive =
   (skip === undefined && !Bun.deepEquals(await readIndex(), await currentIndex()));
 const agents = isLive ? (["kubelet", "kubelet", "berth"] as const) : (["berth"] as const);
 
+/** The first run outside of `npm test` builds the programs. Three agents run all cases on the two cores of one alone. */
+const RUN_MS = (isLive ? 90 : 20) * 60_000;
+
 describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} reference kubelet`, () => {
   let before: readonly string[] = [];
   let bed: DifferentialBed;
@@ -66,7 +67,7 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
     if (differing.length > 0)
       console.log(`run again, since they differ: ${differing.map(({ name }) => name).join(", ")}`);
     seenAgain = await runCases(bed, differing);
-  }, BUILD_MS);
+  }, RUN_MS);
   afterAll(async () => {
     await bed?.end();
     console.log(formatFindings(findings.filter(({ kind, reason }) => kind === "noise" && reason === undefined)));

@@ -1,6 +1,6 @@
 import { parsePrefix } from "../../host/ip-address.ts";
 import { endUdpConnections } from "../../host/netlink/connections.ts";
-import { NetlinkError } from "../../host/netlink/error.ts";
+import { NetlinkError, unlessCode } from "../../host/netlink/error.ts";
 import { type Link, setRouteLocalnet } from "../../host/netlink/links.ts";
 import { addEntries, addingWords, listEntries, type MapEntry, removeEntries } from "../../host/netlink/nftables.ts";
 import { CniError } from "../error.ts";
@@ -20,6 +20,23 @@ export function hostPortsOf(network: string, attachment: Attachment): readonly M
 const bytesOf = (prefixes: readonly string[]): readonly Uint8Array[] =>
   prefixes.map(parsePrefix).flatMap((prefix) => (prefix === undefined ? [] : [prefix.bytes]));
 
+/**
+ * Opens the host ports of recorded attachments. One that another pod has is left out: the record of an ADD that was killed stays
+ * until its DEL or GC, and must not keep other pods from starting. Throws `NetlinkError`.
+ */
+export function openRecordedPorts(node: NodeNetwork, network: string, attachments: readonly Attachment[]): void {
+  const entries = attachments.flatMap((attachment) => hostPortsOf(network, attachment));
+  const open = (some: readonly MapEntry[]) => addEntries(node.netfilter, TABLE, some);
+  const isOpen = unlessCode(TAKEN, () => {
+    open(entries);
+    return true;
+  });
+  if (isOpen !== true) for (const entry of entries) unlessCode(TAKEN, () => open([entry]));
+}
+
+/** The kernel's codes for a key that a map has with another value. */
+const TAKEN: readonly string[] = ["EBUSY", "EEXIST"];
+
 /** Opens the host ports of an attachment, at 127.0.0.1 too. Throws `CniError` if another pod has one of them. */
 export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, attachment: Attachment): void {
   const entries = hostPortsOf(network, attachment);
@@ -28,7 +45,7 @@ export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, 
   try {
     addEntries(node.netfilter, TABLE, entries);
   } catch (error) {
-    if (!(error instanceof NetlinkError && (error.code === "EBUSY" || error.code === "EEXIST"))) throw error;
+    if (!(error instanceof NetlinkError && TAKEN.includes(error.code))) throw error;
     const refused = entries.find(({ what, map }) => error.what === addingWords(what, map))?.what ?? "a host port";
     throw new CniError(codes.hostPort, `another pod has ${refused}`, { details: error.message, cause: error });
   }

@@ -2,13 +2,13 @@ import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/i
 import { listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
 import { unlessCode } from "../../host/netlink/error.ts";
 import { createBridge, findLink, type Link, listLinks, readLink, setAlias, setUp } from "../../host/netlink/links.ts";
-import { addEntries, change, hasChain } from "../../host/netlink/nftables.ts";
+import { change, hasChain } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
 import { CniError } from "../error.ts";
 import { bridgeAlias, macOf } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
 import { codes } from "./errors.ts";
-import { hostPortsOf } from "./host-ports.ts";
+import { openRecordedPorts } from "./host-ports.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
 import { masqueradeChain, networkRules, sharedRules, TABLE } from "./ruleset.ts";
@@ -69,8 +69,7 @@ function defaultMtu(node: NodeNetwork): number {
 /** Replaces the rules as a whole; entries of host ports that exist stay. */
 function ensureRules(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): void {
   change(node.netfilter, [...sharedRules(), ...networkRules(conf)]);
-  const entries = store.list().flatMap((attachment) => hostPortsOf(conf.name, attachment));
-  addEntries(node.netfilter, TABLE, entries);
+  openRecordedPorts(node, conf.name, store.list());
 }
 
 function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present: Link | undefined): Link {
@@ -94,17 +93,24 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
 
 const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Array(14)), bits: 10 };
 
-/** Gives the bridge the gateways as its only addresses. Throws `CniError` if it has others and ports, whose pods would lose their gateway. */
+/**
+ * Gives the bridge the gateways as its only addresses. Throws `CniError` if it has others that are not from an earlier
+ * configuration of this network: of a bridge that this network has not made, or with ports, whose pods would lose their gateway.
+ */
 function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): void {
   const wanted = gatewaysOf(conf);
   const present = listAddresses(node.route, bridge).filter(({ bytes }) => !isInNetwork(bytes, LINK_LOCAL));
   const isSame = (a: IpPrefix) => (b: IpPrefix) => formatPrefix(a) === formatPrefix(b);
   const foreign = present.filter((each) => !wanted.some(isSame(each)));
+  const refuse = (what: string, remedy: string) => {
+    const [has, needs] = [foreign, wanted].map((all) => all.map(formatPrefix).join(", "));
+    const message = `the bridge ${bridge.name} has the address ${has} ${what}; this network needs ${needs}. ${remedy}, or set bridge to another name`;
+    return new CniError(codes.bridge, message);
+  };
   if (foreign.length > 0 && listLinks(node.route).some(({ master }) => master === bridge.index))
-    throw new CniError(
-      codes.bridge,
-      `the bridge ${bridge.name} has the address ${foreign.map(formatPrefix).join(", ")} and ports that use it; this network needs ${wanted.map(formatPrefix).join(", ")}. Delete the pods of the other network, or set bridge to another name`,
-    );
+    throw refuse("and ports that use it", "Delete the pods of the other network");
+  if (foreign.length > 0 && readLink(node.route, bridge.name).alias !== bridgeAlias(conf.name))
+    throw refuse("of another program", "Remove the address");
   for (const prefix of foreign) removeAddress(node.route, bridge, prefix);
   for (const prefix of wanted.filter((each) => !present.some(isSame(each))))
     unlessCode(["EEXIST"], () => addAddressWithIpv6(node.route, bridge, prefix, node.setSysctl));

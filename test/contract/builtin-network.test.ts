@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type AttachmentStore, createAttachmentStore } from "../../cni/builtin/attachment-store.ts";
+import type { HostPort } from "../../cni/builtin/network-conf.ts";
 import { parsePrefix } from "../../host/ip-address.ts";
 import { addAddress, removeAddress } from "../../host/netlink/addresses.ts";
 import { createBridge, createIfb, deleteLink, readLink } from "../../host/netlink/links.ts";
@@ -20,7 +21,9 @@ afterEach(() => {
   if (isRoot) node.close();
 });
 
-const port = (hostPort: number, protocol = "tcp", hostIP = "") => ({ hostPort, containerPort: 80, protocol, hostIP });
+const port = (hostPort: number, protocol: HostPort["protocol"] = "tcp", hostIP = "") => ({
+  ...{ hostPort, containerPort: 80, protocol, hostIP },
+});
 const withPorts = (...portMappings: readonly ReturnType<typeof port>[]) => ({ runtimeConfig: { portMappings } });
 const mac = Uint8Array.of(2, 0, 0, 0, 0, 9);
 const prefix = (text: string) => parsePrefix(text) ?? { bytes: new Uint8Array(4), bits: 0 };
@@ -106,6 +109,20 @@ describe.skipIf(!isRoot)("the built-in network", () => {
     expect(node.leftovers().attachments).toHaveLength(5);
     await node.call("DEL", pods[2]?.id);
     expect(ipsOf(await node.call("ADD", last))).toEqual(["10.88.0.4"]);
+  });
+
+  test("a record that an ADD has left, and whose host port another pod has now, keeps no pod from starting", async () => {
+    const running = await node.addPod("c1", withPorts(port(8080)));
+    const left = { containerId: "left", ifName: "eth0", addresses: ["10.88.0.200/24"], gateways: ["10.88.0.1"] };
+    node.store().write({ ...left, hostPorts: [port(8080), port(8081)] });
+    // As after a restart of the agent, which makes the rules again.
+    const restarted = node.createPlugin();
+    const change = withPorts(port(8082));
+    await node.call("ADD", { containerId: "c2", netns: node.namespaces.create().path, conf: change }, restarted);
+    // Two of each pod, for IPv4 and IPv6, and 8081 of the record.
+    expect(node.leftovers().hostPorts).toBe(5);
+    await node.call("CHECK", { ...running.id, conf: { ...running.id.conf, prevResult: running.result } }, restarted);
+    restarted.close();
   });
 
   test("answers ADD again with the same result, and DEL again with success", async () => {
@@ -293,9 +310,22 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
     expect(await node.failureOf("STATUS")).toMatchObject({ code: 50, message: "the link berth0 is no bridge" });
   });
 
-  test("a bridge with another address and ports, but takes one without ports", async () => {
+  test("a bridge of another program with an address, which stays", async () => {
     createBridge(node.route, { name: "berth0", mtu: 1500, mac });
     addAddress(node.route, readLink(node.route, "berth0"), prefix("10.77.0.1/24"));
+    expect(await node.failureOf("ADD", { netns: node.namespaces.create().path })).toMatchObject({
+      code: 103,
+      message:
+        "the bridge berth0 has the address 10.77.0.1/24 of another program; this network needs 10.88.0.1/24, fd00:88::1/64. Remove the address, or set bridge to another name",
+    });
+    expect(outputIn(node.namespace, "ip", "addr", "show", "berth0")).toContain("10.77.0.1");
+    removeAddress(node.route, readLink(node.route, "berth0"), prefix("10.77.0.1/24"));
+    await node.addPod("c1");
+  });
+
+  test("its own bridge with the address of an earlier configuration and ports, but takes it without ports", async () => {
+    const earlier = await node.addPod("c0", { ranges: [[{ subnet: "10.77.0.0/24" }]] });
+    await node.call("DEL", earlier.id);
     await node.addPod("c1");
     expect(outputIn(node.namespace, "ip", "addr", "show", "berth0")).not.toContain("10.77.0.1");
     const change = { name: "other", ranges: [[{ subnet: "10.77.0.0/24" }]] };

@@ -1,6 +1,6 @@
 import { messageOf } from "../host/error-message.ts";
 import type { Files } from "../host/fs/files.ts";
-import { type NetworkConf, parseNetworkConf, parsePluginConf, withPlugins } from "./conf.ts";
+import { type ConfForm, type NetworkConf, parseNetworkConf, parsePluginConf, withPlugins } from "./conf.ts";
 import { CniError, cniCodes } from "./error.ts";
 
 /** A file of a folder of network configurations: its network, or why it has none. */
@@ -60,7 +60,7 @@ export async function loadNetwork(files: ConfFiles, confDir: string, name?: stri
 
 async function readConfFile(files: ConfFiles, confDir: string, file: string): Promise<ConfFile> {
   try {
-    const conf = parseNetworkConf(await readText(files, file), file);
+    const conf = parseNetworkConf(await readText(files, file), file, formOf(file));
     const whole = conf.loadOnlyInlinedPlugins ? conf : await withFolder(files, confDir, file, conf);
     if (whole.plugins.length > 0) return { file, conf: whole };
     const message = `${file}: plugins: found none, must be a list of at least one plugin; ${confDir}/${conf.name} has none either`;
@@ -70,6 +70,9 @@ async function readConfFile(files: ConfFiles, confDir: string, file: string): Pr
     throw error;
   }
 }
+
+/** By the ending of its name, as for libcni. */
+const formOf = (file: string): ConfForm => (file.endsWith(".conflist") ? "list" : "single plugin");
 
 async function withFolder(files: ConfFiles, confDir: string, file: string, conf: NetworkConf): Promise<NetworkConf> {
   if (!file.endsWith(".conflist")) return conf;

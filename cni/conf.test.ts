@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { binariesOf, parseNetworkConf, parsePluginConf, withPlugins } from "./conf.ts";
+import { binariesOf, type ConfForm, parseNetworkConf, parsePluginConf, withPlugins } from "./conf.ts";
 import { CniError } from "./error.ts";
 
 const FILE = "/etc/cni/net.d/10-pods.conflist";
@@ -14,9 +14,9 @@ const list = {
 };
 
 /** The failure of the list with these fields replaced, as `code: message`. */
-function failureOf(text: string, where = FILE): string {
+function failureOf(text: string, where = FILE, form: ConfForm = "list"): string {
   try {
-    parseNetworkConf(text, where);
+    parseNetworkConf(text, where, form);
     return "accepted";
   } catch (error) {
     return error instanceof CniError ? `${error.code}: ${error.message}` : String(error);
@@ -45,8 +45,8 @@ test("a list has a name, a version, and plugins with their capabilities", () => 
 
 test("a single plugin is a list of one, for readers of the cache, too", () => {
   const fields = { cniVersion: "0.3.1", name: "one", type: "ptp" };
-  for (const where of ["/c/10-one.conf", "/c/10-one.json", "the cache"]) {
-    const conf = parseNetworkConf(JSON.stringify(fields), where);
+  for (const form of ["single plugin", "by type"] as const) {
+    const conf = parseNetworkConf(JSON.stringify(fields), "/c/10-one.conf", form);
     expect(conf).toMatchObject({ name: "one", cniVersion: "0.3.1", plugins: [{ type: "ptp" }] });
     expect(JSON.parse(conf.text)).toEqual({ cniVersion: "0.3.1", name: "one", plugins: [fields] });
     expect(parseNetworkConf(conf.text, "the cache")).toEqual(conf);
@@ -149,7 +149,7 @@ for (const [what, text, failure] of refusals)
 test("a list in a file of a single plugin is refused", () => {
   const cure = "rename the file so that it ends with .conflist";
   const message = `7: /c/a.conf: plugins: found in a file of a single plugin; ${cure}`;
-  expect(failureOf(JSON.stringify(list), "/c/a.conf")).toBe(message);
+  expect(failureOf(JSON.stringify(list), "/c/a.conf", "single plugin")).toBe(message);
 });
 
 test("a network with further plugins has a text that contains them", () => {

@@ -37,17 +37,19 @@ export function binariesOf({ plugins }: Pick<NetworkConf, "plugins">): readonly 
   return [...new Set(names)];
 }
 
+/** What a text must be: `by type` is a single plugin if it has a `type`, and otherwise a list. */
+export type ConfForm = "list" | "single plugin" | "by type";
+
 /**
- * Reads a network: a list, which a `.conflist` holds, or the single plugin of a `.conf` or `.json`. `where` is the file's name
- * for error texts, and its ending decides; text from elsewhere is a list unless it has a `type`. A list may have no plugins
+ * Reads a network: a list, or a single plugin, which becomes a list of one. `where` is for error texts. A list may have no plugins
  * yet: they may be in a folder beside it.
  *
  * @throws CniError with code 6 for text that is not JSON, 1 for an unknown version, 7 for any other problem
  */
-export function parseNetworkConf(text: string, where: string): NetworkConf {
+export function parseNetworkConf(text: string, where: string, form: ConfForm = "by type"): NetworkConf {
   const fields = parseObject(text, where);
   const field = (name: string) => `${where}: ${name}`;
-  const isList = /\.conflist$/.test(where) || (!/\.(conf|json)$/.test(where) && !("type" in fields));
+  const isList = form === "list" || (form === "by type" && !("type" in fields));
   if (!isList && "plugins" in fields)
     throw invalid(
       `${field("plugins")}: found in a file of a single plugin; rename the file so that it ends with .conflist`,

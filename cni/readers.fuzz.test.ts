@@ -110,8 +110,8 @@ test(
       fc.string(),
     );
     fc.assert(
-      fc.property(text, fc.constantFrom("/c/a.conflist", "/c/a.conf", "the cache"), (content, where) => {
-        orCniError(() => parseNetworkConf(content, where));
+      fc.property(text, fc.constantFrom("list", "single plugin", "by type"), (content, form) => {
+        orCniError(() => parseNetworkConf(content, "a text", form));
       }),
       { numRuns },
     );

@@ -16,6 +16,13 @@ test("a list and a single plugin without a name have that of the definition", as
   expect(await load('{"cniVersion":"1.0.0","name":"own","plugins":[{"type":"ptp"}]}')).toMatchObject({ name: "own" });
 });
 
+test("the name of a definition may end like that of a file", async () => {
+  const [list, single] = ['{"plugins":[{"type":"ptp"}]}', '{"type":"ptp"}'];
+  for (const name of ["lan.conf", "lan.conflist"])
+    for (const config of [list, single])
+      expect(await load(config, undefined, name)).toMatchObject({ name, plugins: [{ type: "ptp" }] });
+});
+
 test("without a configuration it is the network of that name on the node", async () => {
   expect(await load(" ")).toMatchObject({ name: "lan", plugins: [{ type: "macvlan" }] });
   await expect(load("", undefined, "wan")).rejects.toMatchObject({

@@ -31,6 +31,7 @@ const deps = (
   staticDelegate?: Uint8Array,
 ) => ({
   files: createFiles("/"),
+  recordedAttachments: () => [],
   cache: {
     list: async () => ({ entries, unreadable: [] }),
     remove: async ({ containerId }: CacheEntry) => void removed.push(containerId),
@@ -138,6 +139,23 @@ test("uninstall is refused, with names, while the built-in network has attachmen
     message: "the built-in network has 2 attachments, which only Berth can remove: shop/web, 9c01",
   });
   expect(await readdir(join(folder, "bin"))).toEqual(["berth-cni"]);
+});
+
+test("uninstall is refused while the built-in network has an attachment whose file in the cache is torn", async () => {
+  await installDelegate(paths(), deps());
+  const recordOf = (containerId: string) => ({ network: "pods", containerId, ifName: "eth0", writtenAt: 0 });
+  const torn = [
+    { fileName: "pods-3f2a-eth0", asideName: "pods-3f2a-eth0.unreadable", reason: "it is not a JSON object" },
+  ];
+  const recorded = {
+    ...deps(),
+    // An ADD that was killed has left the second one, which no pod has.
+    recordedAttachments: () => [recordOf("3f2a"), recordOf("77aa")],
+    cache: { ...deps().cache, list: async () => ({ entries: [], unreadable: torn }) },
+  };
+  await expect(uninstallDelegate(paths(), recorded)).rejects.toMatchObject({
+    message: "the built-in network has 1 attachments, which only Berth can remove: 3f2a",
+  });
 });
 
 test("uninstall takes the folders of the installed list", async () => {

@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path/posix";
 import { BUILTIN_TYPE } from "../../cni/builtin/network-conf.ts";
-import type { CacheEntry } from "../../cni/cache-entry.ts";
+import type { RecordedAttachment } from "../../cni/builtin/recorded-attachments.ts";
+import { type CacheEntry, cacheFileName } from "../../cni/cache-entry.ts";
 import { cachedConfIfUsable } from "../../cni/cached-conf.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import { type DelegateConf, delegateOf, formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
@@ -12,7 +13,7 @@ import type { Files } from "../../host/fs/files.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
 import type { CniSettings } from "./settings.ts";
 
-/** How long a runtime waits for one call: as long as for the slowest plugin of a chain. */
+/** How long berth-cni waits for one call of all plugins before it fails with code 11: longer than the executor for one plugin. */
 const TIMEOUT_MS = 120_000;
 
 const LIST_FILE = "10-berth.conflist";
@@ -26,6 +27,8 @@ export interface InstallationDeps {
     "list" | "read" | "readEnd" | "write" | "link" | "readLink" | "stat" | "rename" | "makeFolder" | "remove"
   >;
   readonly cache: Pick<ResultCache, "list" | "remove">;
+  /** The attachments of built-in networks whose ADD an executor with this cache has started. Throws `CniError`. */
+  readonly recordedAttachments: () => readonly RecordedAttachment[];
   /** The path of this program; undefined if it runs from source, so that no runtime can start it. */
   readonly program: string | undefined;
   /** The static form of the plugin; undefined if this program was built without it. */
@@ -83,18 +86,20 @@ export async function installDelegate(
 /**
  * Removes the delegate: first the list, then the plugin, and what the runtime has cached of it; resolves with both paths, and whether
  * there was one. Rejects with `FilesError`, and with `CniError` code 4 for other folders than those of the list, and while the built-in
- * network has attachments: a runtime has no binary that could remove them.
+ * network has attachments, also one whose file in the cache is torn: a runtime has no binary that could remove them.
  */
 export async function uninstallDelegate(
   paths: Pick<Paths, "confDir" | "binDirs" | "cacheDir">,
-  { files, cache }: Pick<InstallationDeps, "files" | "cache">,
+  { files, cache, recordedAttachments }: Pick<InstallationDeps, "files" | "cache" | "recordedAttachments">,
 ): Promise<Installation & { readonly wasInstalled: boolean }> {
   const { list, binary } = installationOf(paths);
   const installed = (await networkWithDelegate(files, paths.confDir))?.conf;
   const delegate = installed && delegateOf(installed);
   if (delegate !== undefined) checkSameFolders(paths, delegate, list);
-  const { entries } = await cache.list();
-  const names = entries.filter(isOfBuiltin).map(nameOf);
+  const { entries, unreadable } = await cache.list();
+  const torn = new Set(unreadable.map(({ fileName }) => fileName));
+  const ofTorn = recordedAttachments().filter((each) => torn.has(cacheFileName(each)));
+  const names = [...entries.filter(isOfBuiltin).map(nameOf), ...ofTorn.map(({ containerId }) => containerId)];
   if (names.length > 0)
     throw invalid(
       `the built-in network has ${names.length} attachments, which only Berth can remove: ${names.join(", ")}`,

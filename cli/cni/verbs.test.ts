@@ -112,6 +112,7 @@ async function uninstall(isInstalled: boolean, outcome: IdleRemoval) {
       readLink: async () => (isInstalled ? "/usr/bin/berth" : undefined),
     },
     cache: { list: async () => ({ entries: [], unreadable: [] }) },
+    recordedAttachments: () => [],
     removeIdleNetworks: async () => outcome,
   } as unknown as CniVerbDeps;
   const { text, json } = await runVerb.uninstall({ ...settings, verb: "uninstall" }, deps);

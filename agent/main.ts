@@ -53,6 +53,7 @@ import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plug
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
 import { type OwnedNetwork, openOwnedNetwork } from "./wiring/network-owner.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
+import { createPodCIDRUpdates, type PodCIDRUpdates } from "./wiring/pod-cidrs.ts";
 import { withNetworkCause } from "./wiring/runtime-network.ts";
 import { startServers } from "./wiring/servers.ts";
 import { createTracesIfConfigured } from "./wiring/traces.ts";
@@ -131,12 +132,11 @@ async function runWithLocks(
   const node = createNode(config, cgroups?.node, nodeAdapters);
   const clusterNode = await createClusterNodeIfConfigured(config, {
     ...nodeDeps,
-    hostFiles,
-    node,
-    metrics,
+    ...{ hostFiles, node, metrics },
     wakeAllPods: podWakes.emit,
   });
-  if (clusterNode !== undefined) connectClusterNode(clusterNode, addressChanges, network);
+  const receivers = [createPodCIDRUpdates({ runtime, clock, log, ...config.network }, signal), network];
+  if (clusterNode !== undefined) connectClusterNode(clusterNode, addressChanges, receivers);
   const hostIPs = clusterNode?.hostIPs ?? machineIPs;
   const nodeForAdmission = createAdmissionNodeCache(config, machine);
   const { allocatable } = nodeForAdmission("unknown");
@@ -178,10 +178,12 @@ async function runWithLocks(
 function connectClusterNode(
   clusterNode: ClusterNode,
   addressChanges: Pick<EventSource, "subscribe">,
-  network: OwnedNetwork | undefined,
+  receivers: readonly (PodCIDRUpdates | undefined)[],
 ): void {
   addressChanges.subscribe(clusterNode.invalidateAddresses);
-  clusterNode.subscribeNode((changed) => network?.setPodCIDRs(podCIDRsOf(changed)));
+  clusterNode.subscribeNode((changed) => {
+    for (const receiver of receivers) receiver?.setPodCIDRs(podCIDRsOf(changed));
+  });
 }
 
 /** Empty until a controller of the cluster has chosen them. */

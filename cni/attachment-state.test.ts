@@ -29,5 +29,5 @@ const rows: readonly (readonly [name: string, facts: AttachmentFacts, state: Att
 ];
 
 test.each(rows)("%s", (_, facts, state) => {
-  expect(stateOfAttachment(facts)).toBe(state);
+  expect(stateOfAttachment(facts, YOUNG_FOR_MS)).toBe(state);
 });

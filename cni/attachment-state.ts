@@ -13,7 +13,10 @@ export interface AttachmentFacts {
 /** `young`: no sandbox has it, but its ADD has ended so short a time ago that the runtime may still be creating its sandbox. */
 export type AttachmentState = "in use" | "stale" | "young";
 
-/** How long RunPodSandbox may go on after ADD: twice the kubelet's default of `runtimeRequestTimeout`, which is its deadline. */
+/**
+ * How long an attachment without a sandbox is young: at least the deadline of RunPodSandbox, which is twice `runtimeRequestTimeout`,
+ * 2 min by default. This is the shortest.
+ */
 export const YOUNG_FOR_MS = 240_000;
 
 /**
@@ -22,9 +25,12 @@ export const YOUNG_FOR_MS = 240_000;
  * A runtime lists a sandbox only after ADD: that an attachment has none says nothing while it is young. What people add by hand
  * never has one. A sandbox that is ready has a network namespace, even if this process cannot see it.
  */
-export function stateOfAttachment({ sandbox, netns, isOfPod, ageMs }: AttachmentFacts): AttachmentState {
+export function stateOfAttachment(
+  { sandbox, netns, isOfPod, ageMs }: AttachmentFacts,
+  youngForMs: number,
+): AttachmentState {
   if (sandbox === "ready") return "in use";
   if (netns === "gone") return "stale";
   if (sandbox === "not ready" || isOfPod === false) return "in use";
-  return ageMs !== undefined && ageMs < YOUNG_FOR_MS ? "young" : "stale";
+  return ageMs !== undefined && ageMs < youngForMs ? "young" : "stale";
 }

@@ -138,6 +138,8 @@ export interface NetworkConfig {
   readonly owner: NetworkOwner;
   /** `--network-delegate-dir`: the folder in which `berth cni install` has put the delegate's list. */
   readonly delegateDir: string;
+  /** `podCIDR`: the address ranges of pods until the Node object has its own; on a standalone node they stay. */
+  readonly podCIDRs: readonly string[];
 }
 
 /** Where traces are sent, and how many. */

@@ -80,7 +80,7 @@ export function resolveConfig(
     maxContainerRestartPeriodMs: validDurationMs(
       kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD,
     ),
-    ...{ earlyProbes, keepsReferencedObjects, setsKernelTunables, network: networkOf(flags, absolute) },
+    ...{ earlyProbes, keepsReferencedObjects, setsKernelTunables, network: networkOf(kubelet, flags, absolute) },
     certificateGates: {
       clusterTrustBundleProjection: gates.ClusterTrustBundleProjection,
       podCertificateRequest: gates.PodCertificateRequest,
@@ -121,12 +121,14 @@ export function resolveConfig(
 
 /** The flags' own checks have refused any other owner and source. */
 function networkOf(
+  { podCIDR }: KubeletConfiguration,
   { network, networkOwner, networkDelegateDir }: FlagOnlySettings,
   absolute: (path: string) => string,
 ): Config["network"] {
   const owner = networkOwners.find((each) => each === networkOwner) ?? "auto";
   const source = networkSources.find((each) => each === network) ?? "chain";
-  return { source, owner, delegateDir: absolute(networkDelegateDir) };
+  const podCIDRs = podCIDR === "" ? [] : podCIDR.split(",");
+  return { source, owner, delegateDir: absolute(networkDelegateDir), podCIDRs };
 }
 
 function imageVerificationOf({

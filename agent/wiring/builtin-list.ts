@@ -1,5 +1,5 @@
 import { dirname } from "node:path/posix";
-import { builtinListOf, formatBuiltinList, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
+import { builtinListOf, formatBuiltinList } from "../../cni/delegate/builtin-list.ts";
 import { createCoalescingWorker } from "../../host/async/coalescing-worker.ts";
 import { messageOf } from "../../host/error-message.ts";
 import type { Files } from "../../host/fs/files.ts";
@@ -10,8 +10,8 @@ export interface BuiltinListOptions {
   readonly files: Pick<Files, "read" | "stat" | "write" | "makeFolder">;
   /** The agent's socket for the delegate. */
   readonly socket: string;
-  /** A node of a cluster waits for its pod CIDRs. */
-  readonly isStandalone: boolean;
+  /** The pod CIDRs of a standalone node; undefined on a node of a cluster, which waits for those of its Node object. */
+  readonly standaloneCIDRs: readonly string[] | undefined;
   readonly log: Pick<Log, "info" | "error">;
 }
 
@@ -30,9 +30,9 @@ const MAX_FILE_BYTES = 1 << 16;
 
 /** Makes the folder; on a standalone node also the list. The list of an earlier start stays until the Node object is known. Rejects with `FilesError`. */
 export async function openBuiltinList(options: BuiltinListOptions): Promise<BuiltinList> {
-  const { files, socket, isStandalone, log } = options;
+  const { files, socket, standaloneCIDRs, log } = options;
   const path = builtinListOf(socket);
-  let podCIDRs: readonly string[] = [STANDALONE_CIDR];
+  let podCIDRs = standaloneCIDRs ?? [];
 
   async function write(): Promise<void> {
     const text = formatBuiltinList(podCIDRs);
@@ -44,7 +44,7 @@ export async function openBuiltinList(options: BuiltinListOptions): Promise<Buil
 
   await files.makeFolder(dirname(path), 0o755);
   let hasList = (await files.stat(path)) !== undefined;
-  if (isStandalone) await write();
+  if (standaloneCIDRs !== undefined) await write();
   let failure: string | undefined;
   const worker = createCoalescingWorker(async () => {
     failure = undefined;
@@ -57,7 +57,7 @@ export async function openBuiltinList(options: BuiltinListOptions): Promise<Buil
     problem: () => (hasList ? undefined : (failure ?? NO_CIDR)),
     setPodCIDRs(changed) {
       const isDone = failure === undefined && Bun.deepEquals(changed, podCIDRs);
-      if (isStandalone || changed.length === 0 || isDone) return;
+      if (standaloneCIDRs !== undefined || changed.length === 0 || isDone) return;
       podCIDRs = changed;
       worker.wake();
     },

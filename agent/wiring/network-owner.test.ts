@@ -44,7 +44,10 @@ async function open(
     ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
     ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics },
   };
-  const config = { network: { source: "chain", owner, delegateDir, ...network } as const, clusterConfigSource };
+  const config = {
+    network: { source: "chain", owner, delegateDir, podCIDRs: [], ...network } as const,
+    ...{ clusterConfigSource, runtimeRequestTimeoutMs: 120_000 },
+  };
   return await openOwnedNetwork(config, adapters);
 }
 
@@ -92,7 +95,7 @@ test("calls of the delegate are measured by verb, those that fail as well", asyn
   ]);
 });
 
-test("an owner that cannot serve is no start, with what would cure it", async () => {
+test("the agent refuses to start where it cannot serve the delegate, and names the cure", async () => {
   const install = `berth cni install --conf-dir ${folder}/delegate.d --root-dir ${dirname(own())} installs it; or set --network-owner=runtime`;
   const rows: readonly (readonly [NetworkOwner, string | undefined, string])[] = [
     ["agent", undefined, `--network-owner=agent: ${folder}/delegate.d has no list with berth-cni: ${install}`],
@@ -101,11 +104,15 @@ test("an owner that cannot serve is no start, with what would cure it", async ()
       listWith("/other/cni.sock"),
       `--network-owner=agent: ${folder}/delegate.d has the socket /other/cni.sock, not ${own()}: ${install}`,
     ],
-    ["auto", "{", `cannot read the delegate: ${folder}/delegate.d/10-berth.conflist is not JSON: Expected '}'`],
+    [
+      "auto",
+      "{",
+      `cannot read the list of berth-cni: ${folder}/delegate.d/10-berth.conflist is not JSON: Expected '}'`,
+    ],
     [
       "auto",
       listWith("cni.sock"),
-      'cannot read the delegate: the network berth-delegate: socket: found "cni.sock", must be an absolute path; berth cni install writes the list',
+      'cannot read the list of berth-cni: the network berth-delegate: socket: found "cni.sock", must be an absolute path; berth cni install writes the list',
     ],
   ];
   for (const [owner, list, message] of rows)
@@ -144,7 +151,12 @@ describe("--network=builtin", () => {
     return (await status?.())?.status?.conditions[0]?.message;
   };
 
-  test("a standalone node has a range of its own, and the delegate without the agent executes the same list", async () => {
+  test("a standalone node has the ranges of podCIDR", async () => {
+    await open("auto", listWith(own()), { ...builtin, podCIDRs: ["10.7.3.0/24", "fd00:7:3::/64"] });
+    expect(await listed()).toEqual([[[{ subnet: "10.7.3.0/24" }], [{ subnet: "fd00:7:3::/64" }]]]);
+  });
+
+  test("a standalone node without podCIDR has a range of its own, and the delegate without the agent executes the same list", async () => {
     await open("auto", listWith(own()), builtin);
     expect(await listed()).toEqual([[[{ subnet: "10.241.0.0/24" }]]]);
     const conf = { socket: own(), confDir: "/etc/cni/net.d" };
@@ -165,7 +177,9 @@ describe("--network=builtin", () => {
 
   test("without the delegate, or with the runtime as the owner, it is no start", async () => {
     await expect(open("auto", undefined, builtin)).rejects.toMatchObject({
-      message: expect.stringMatching(/^--network=builtin: .*delegate\.d has no list with berth-cni: berth cni install/),
+      message: expect.stringMatching(
+        /^--network=builtin: .*delegate\.d has no list with berth-cni: berth cni install .* installs it; or leave out --network=builtin$/,
+      ),
     });
     await expect(open("runtime", listWith(own()), builtin)).rejects.toMatchObject({
       message: expect.stringContaining("set --network-owner=agent"),

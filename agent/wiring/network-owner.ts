@@ -1,7 +1,8 @@
 import { dirname } from "node:path/posix";
+import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
-import { builtinFolderOf } from "../../cni/delegate/builtin-list.ts";
+import { builtinFolderOf, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
 import type { ListedSandboxes } from "../../cni/delegate/collect-garbage.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
@@ -71,10 +72,10 @@ interface ServeDeps {
  * `StartError`.
  */
 export async function openOwnedNetwork(
-  config: Pick<Config, "network" | "clusterConfigSource">,
+  config: Pick<Config, "network" | "clusterConfigSource" | "runtimeRequestTimeoutMs">,
   adapters: NetworkAdapters,
 ): Promise<OwnedNetwork | undefined> {
-  const { source, owner, delegateDir } = config.network;
+  const { source, owner, delegateDir, podCIDRs } = config.network;
   const { hostFiles, root } = adapters;
   const socket = root.path(NETWORK_SOCKET);
   if (owner === "runtime") {
@@ -84,16 +85,16 @@ export async function openOwnedNetwork(
     );
   }
   const install = `berth cni install --conf-dir ${delegateDir} --root-dir ${dirname(socket)}`;
-  const remedy = `${install} installs it; or set --network-owner=runtime`;
+  const otherwise = source === "builtin" ? "leave out --network=builtin" : "set --network-owner=runtime";
+  const remedy = `${install} installs it; or ${otherwise}`;
   const delegate = await readDelegate(hostFiles, delegateDir).catch(toNetworkError(remedy));
   if (delegate?.socket === socket) {
-    const isStandalone = config.clusterConfigSource === undefined;
-    const list = await openListOf(source, { files: hostFiles, socket, isStandalone, log: adapters.log });
-    return await openNetwork(
-      list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) },
-      list,
-      adapters,
-    );
+    const ranges = podCIDRs.length === 0 ? [STANDALONE_CIDR] : podCIDRs;
+    const standaloneCIDRs = config.clusterConfigSource === undefined ? ranges : undefined;
+    const list = await openListOf(source, { files: hostFiles, socket, standaloneCIDRs, log: adapters.log });
+    const executed = list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) };
+    const youngForMs = Math.max(YOUNG_FOR_MS, 2 * config.runtimeRequestTimeoutMs);
+    return await openNetwork(executed, list, youngForMs, adapters);
   }
   // Another agent of this machine may own the installed delegate.
   if (owner === "auto" && source === "chain") return undefined;
@@ -129,14 +130,16 @@ async function readDelegate(files: Files, folder: string): Promise<DelegateConf 
 
 function toNetworkError(remedy: string): (error: unknown) => never {
   return (error) => {
-    if (error instanceof CniError) throw new StartError(`cannot read the delegate: ${error.message}`, { cause: error });
-    return toStartError("cannot read the delegate", remedy)(error);
+    if (error instanceof CniError)
+      throw new StartError(`cannot read the list of berth-cni: ${error.message}`, { cause: error });
+    return toStartError("cannot read the list of berth-cni", remedy)(error);
   };
 }
 
 async function openNetwork(
   delegate: DelegateConf,
   list: BuiltinList | undefined,
+  youngForMs: number,
   adapters: NetworkAdapters,
 ): Promise<OwnedNetwork> {
   const { hostFiles: files, clock, log, metrics } = adapters;
@@ -155,7 +158,10 @@ async function openNetwork(
   const deleted = createDeletedAttachments();
   const ages = createAttachmentAges(clock);
   const cni = executor.createCni(record);
-  const deps = { ...executor, ...{ cni, files, confDir, socket, ages, clock, isNamespace: isNamespaceMount } };
+  const deps = {
+    ...executor,
+    ...{ cni, files, confDir, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
+  };
   const readiness = createNetworkReadiness(deps);
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
@@ -170,8 +176,14 @@ async function openNetwork(
   return {
     setPodCIDRs: (podCIDRs) => list?.setPodCIDRs(podCIDRs),
     withCondition: (status) => async (options) => {
-      const timeout = AbortSignal.timeout(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
-      const problem = readiness.findProblem(timeout).catch((error: unknown) => `${confDir}: ${messageOf(error)}`);
+      const timeoutMs = options?.deadlineMs ?? STATUS_TIMEOUT_MS;
+      const timeout = AbortSignal.timeout(timeoutMs);
+      const late = `have not answered STATUS within ${timeoutMs / 1_000} s`;
+      const problem = readiness
+        .findProblem(timeout)
+        .catch((error: unknown) =>
+          timeout.aborted ? `the plugins of ${confDir} ${late}` : `${confDir}: ${messageOf(error)}`,
+        );
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
     async serve({ cluster, runtime, agent }) {

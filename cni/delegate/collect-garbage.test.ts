@@ -34,14 +34,17 @@ interface Given {
   /** The chain's list; undefined for an empty folder. */
   readonly list?: string | undefined;
   readonly failing?: "GC" | "DEL";
+  /** The names of the files that hold no entry. */
+  readonly torn?: readonly string[];
   /** The recorded attachments of built-in networks: network and container of each. */
   readonly recorded?: readonly (readonly [network: string, containerId: string])[];
 }
 
 /** Collects the garbage of a cache. Returns the outcome, which plugins were called for, and the entries that are left. */
-async function collect({ entries, ready = [], young = [], failing, recorded = [], ...given }: Given) {
+async function collect({ entries, ready = [], young = [], failing, recorded = [], torn = [], ...given }: Given) {
   const list = "list" in given ? given.list : listOf("pods");
   const kept = new Map(entries.map((entry) => [cacheFileName(entry), entry]));
+  const tornFiles = new Set(torn);
   const calls: string[] = [];
   const call = (verb: "GC" | "DEL", text: string) => {
     calls.push(`${verb} ${text}`);
@@ -62,6 +65,7 @@ async function collect({ entries, ready = [], young = [], failing, recorded = []
     },
   } satisfies Pick<Cni, "gc" | "del">;
   const deps: CollectGarbageDeps = {
+    youngForMs: YOUNG_FOR_MS,
     ...{ cni, confDir: "/c", socket, isNamespace: async () => true, ages: createAttachmentAges(new FakeClock()) },
     files: {
       list: async (path) => (path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" }] : undefined),
@@ -73,8 +77,18 @@ async function collect({ entries, ready = [], young = [], failing, recorded = []
         writtenAt: listedAt - (young.includes(containerId) ? 1_000 : YOUNG_FOR_MS),
       })),
     cache: {
-      list: async () => ({ entries: [...kept.values()], unreadable: [] }),
-      remove: async (key) => void kept.delete(cacheFileName(key)),
+      list: async () => ({
+        entries: [...kept.values()],
+        unreadable: [...tornFiles].map((fileName) => ({
+          fileName,
+          asideName: `${fileName}.unreadable`,
+          reason: "torn",
+        })),
+      }),
+      async remove(key) {
+        kept.delete(cacheFileName(key));
+        tornFiles.delete(cacheFileName(key));
+      },
       addedAt: async ({ containerId }) => listedAt - (young.includes(containerId) ? 1_000 : YOUNG_FOR_MS),
     },
   };
@@ -83,7 +97,7 @@ async function collect({ entries, ready = [], young = [], failing, recorded = []
     ({ deleted, againAfterMs }) => ({ deleted: deleted.map(cacheFileName), againAfterMs }),
     (error: unknown) => error,
   );
-  return { outcome, calls, left: [...kept.keys()] };
+  return { outcome, calls, left: [...kept.keys(), ...tornFiles] };
 }
 
 test("what has no sandbox any more is deleted, beside what the runtime has cached of it; the rest is untouched", async () => {
@@ -92,6 +106,14 @@ test("what has no sandbox any more is deleted, beside what the runtime has cache
     outcome: { deleted: ["pods-gone-eth0"], againAfterMs: undefined },
     calls: ["GC pods with web"],
     left: ["pods-web-eth0", "berth-delegate-web-eth0", "another-other-eth0"],
+  });
+});
+
+test("an entry of the delegate that the runtime has left torn is removed when its sandbox is gone", async () => {
+  const torn = ["berth-delegate-web-eth0", "berth-delegate-gone-eth0", "another-gone-eth0"];
+  expect(await collect({ entries: [], ready: ["web"], torn })).toMatchObject({
+    outcome: { deleted: [] },
+    left: ["berth-delegate-web-eth0", "another-gone-eth0"],
   });
 });
 

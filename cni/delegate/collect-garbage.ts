@@ -1,7 +1,7 @@
-import { type AttachmentFacts, type AttachmentState, stateOfAttachment, YOUNG_FOR_MS } from "../attachment-state.ts";
+import { type AttachmentFacts, type AttachmentState, stateOfAttachment } from "../attachment-state.ts";
 import { BUILTIN_TYPE } from "../builtin/network-conf.ts";
 import type { RecordedAttachment } from "../builtin/recorded-attachments.ts";
-import { type AttachmentKey, type CacheEntry, cacheFileName } from "../cache-entry.ts";
+import { type AttachmentKey, type CacheEntry, cacheFileName, keyOfFileName } from "../cache-entry.ts";
 import { type NetworkConf, parseNetworkConf } from "../conf.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, throwFailures } from "../error.ts";
@@ -20,6 +20,8 @@ export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "con
   readonly ages: Pick<AttachmentAges, "ageAt">;
   /** The attachments of built-in networks whose ADD an executor with this cache has started. */
   readonly recordedAttachments: () => readonly RecordedAttachment[];
+  /** See `YOUNG_FOR_MS`. */
+  readonly youngForMs: number;
   /** The socket of the agent in the delegate's list. */
   readonly socket: string;
   /** Whether a network namespace is mounted at a path. */
@@ -62,9 +64,10 @@ export async function collectGarbage(
   if (chain !== undefined) await collectCurrentChain(collection, chain);
   await collectEarlierChains(collection, chain);
   await collectRecords(collection, chain);
+  await removeTornEntries(collection);
   throwFailures(collection.failures);
   const youngestMs = collection.youngestMs();
-  const againAfterMs = youngestMs === undefined ? undefined : YOUNG_FOR_MS - youngestMs;
+  const againAfterMs = youngestMs === undefined ? undefined : deps.youngForMs - youngestMs;
   return { deleted: collection.deleted, againAfterMs };
 }
 
@@ -76,14 +79,14 @@ function createCollection(deps: CollectGarbageDeps, sandboxes: ListedSandboxes, 
   const failures: CniError[] = [];
   let youngestMs: number | undefined;
   const noteYoung = (ageMs: number) => {
-    youngestMs = Math.min(youngestMs ?? YOUNG_FOR_MS, ageMs);
+    youngestMs = Math.min(youngestMs ?? deps.youngForMs, ageMs);
   };
   return {
     ...{ deps, sandboxes, signal, deleted, failures },
     youngestMs: () => youngestMs,
     async stateOf(attachment: CachedAttachment): Promise<AttachmentState> {
       const facts = await factsOf(deps, attachment, sandboxes);
-      const state = stateOfAttachment(facts);
+      const state = stateOfAttachment(facts, deps.youngForMs);
       if (state === "young") noteYoung(facts.ageMs ?? 0);
       return state;
     },
@@ -160,7 +163,7 @@ async function collectRecords(
   { deps, sandboxes, signal, deleted, noteYoung, attempt }: Collection,
   chain: NetworkConf | undefined,
 ): Promise<void> {
-  const { cni, cache, ages, recordedAttachments } = deps;
+  const { cni, cache, ages, recordedAttachments, youngForMs } = deps;
   await attempt(async () => {
     const recorded = recordedAttachments().filter(({ containerId }) => !sandboxes.isReady.has(containerId));
     if (recorded.length === 0) return;
@@ -170,7 +173,7 @@ async function collectRecords(
       if (cached.has(cacheFileName(key)) || (chain?.disableGC === true && chain.name === network)) continue;
       const ageMs = ages.ageAt(sandboxes.listedAtMs, containerId, writtenAt);
       // Its ADD may still be running, or the runtime may be creating its sandbox.
-      if (ageMs < YOUNG_FOR_MS) {
+      if (ageMs < youngForMs) {
         noteYoung(ageMs);
         continue;
       }
@@ -180,6 +183,13 @@ async function collectRecords(
       });
     }
   });
+}
+
+/** Removes the runtime's own entries of the delegate that a killed runtime has left torn, once their sandboxes are gone. */
+async function removeTornEntries({ deps: { cache }, sandboxes }: Collection): Promise<void> {
+  const { unreadable } = await cache.list();
+  const torn = unreadable.flatMap(({ fileName }) => keyOfFileName(fileName, DELEGATE_NETWORK) ?? []);
+  for (const key of torn) if (!sandboxes.isReady.has(key.containerId)) await cache.remove(key);
 }
 
 /** DEL of the built-in network needs no more than the names. */

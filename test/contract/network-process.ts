@@ -18,7 +18,10 @@ const runtimeListed = createEventSource();
 const source = wanted === "builtin" ? "builtin" : "chain";
 const hostFiles = createFiles("/");
 const network = await openOwnedNetwork(
-  { network: { source, owner: "agent", delegateDir }, clusterConfigSource: undefined },
+  {
+    network: { source, owner: "agent", delegateDir, podCIDRs: [] },
+    ...{ clusterConfigSource: undefined, runtimeRequestTimeoutMs: 120_000 },
+  },
   {
     ...{ hostFiles, env: process.env, log: new FakeLog(), metrics: createKubeletMetrics() },
     exec: createExec(),

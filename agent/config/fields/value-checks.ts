@@ -11,7 +11,8 @@ export const valueChecks = {
   "an IP address": (text: string) => isIP(text) !== 0,
   "one IP address, or one of each family separated by a comma, none of them loopback, link-local or multicast, and 0.0.0.0 or :: only alone":
     isNodeIP,
-  "an address range such as 10.88.0.0/16": isCidr,
+  "address ranges such as 10.88.0.0/16, separated by a comma": (text: string) =>
+    text === "" || text.split(",").every(isCidr),
   "an absolute path": (text: string) => text === "" || text.startsWith("/"),
   "an absolute path in ASCII without . or .. or doubled slashes": isCleanPath,
   "a unix socket such as unix:///run/containerd/containerd.sock, its path at most 107 bytes long": isUnixSocket,
@@ -81,7 +82,6 @@ function isReachableAddress(address: string): boolean {
 }
 
 function isCidr(text: string): boolean {
-  if (text === "") return true;
   const [, address = "", length] = /^(.*)\/(\d{1,3})$/.exec(text) ?? [];
   const family = isIP(address);
   return family !== 0 && Number(length) <= (family === 4 ? 32 : 128);

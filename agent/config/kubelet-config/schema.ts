@@ -196,9 +196,7 @@ export const schema = {
     implementedValues: ["none"],
   }),
   maxPods: implemented("int32", { default: 110, ...nonNegative }),
-  podCIDR: notImplemented("string", "the network plugin's own configuration gives pods their addresses", {
-    must: "an address range such as 10.88.0.0/16",
-  }),
+  podCIDR: implemented("string", { must: "address ranges such as 10.88.0.0/16, separated by a comma" }),
   podPidsLimit: implemented("*int64", { default: -1 }),
   resolvConf: implemented("*string", { default: "/etc/resolv.conf" }),
   runOnce: notImplemented("bool", "the agent keeps running"),

@@ -3,6 +3,7 @@ import { createNetworkAudit } from "../../../agent/serve/network/network-audit.t
 import { definitionsOfStandaloneNode } from "../../../agent/serve/network/network-definitions.ts";
 import type { Agent } from "../../../agent/wiring/agent.ts";
 import type { AttachmentLocks } from "../../../cni/attachment-locks.ts";
+import { YOUNG_FOR_MS } from "../../../cni/attachment-state.ts";
 import type { AgentAnswer } from "../../../cni/delegate/ask-agent.ts";
 import { type AttachmentAges, createAttachmentAges } from "../../../cni/delegate/attachment-ages.ts";
 import { collectGarbage } from "../../../cni/delegate/collect-garbage.ts";
@@ -108,7 +109,10 @@ export class NodeNetwork implements SandboxNetwork {
     this.#agent = { executor, deleted: createDeletedAttachments(), ages, lifetime };
     const isNamespace = async (path: string) => this.#namespaces.has(path);
     // The chain has no built-in network.
-    const garbageDeps = { ...executor, ages, recordedAttachments: () => [], socket: conf.socket, isNamespace };
+    const garbageDeps = {
+      ...executor,
+      ...{ ages, recordedAttachments: () => [], socket: conf.socket, youngForMs: YOUNG_FOR_MS, isNamespace },
+    };
     const audit = createNetworkAudit({
       async listSandboxes() {
         const listedAtMs = clock.monotonicMs();

@@ -94,7 +94,7 @@ export async function runCni(args: readonly string[]): Promise<number> {
     return isGood ? 0 : 1;
   } catch (error) {
     if (interrupt.signal.aborted) {
-      refuse(`interrupted; berth cni del removes what was made`, 1);
+      refuse(settings.verb === "add" ? "interrupted; berth cni del removes what was made" : "interrupted", 1);
       return EXIT_CODES.SIGINT;
     }
     if (error instanceof CniError) {

@@ -28,7 +28,7 @@ export interface AttachmentLocksDeps {
   /** Rooted at the cache's folder; the locks are in its folder `locks`, where no other program looks for results. */
   readonly files: Pick<Files, "path" | "makeFolder">;
   readonly clock: Clock;
-  /** What a waiting process shows of the holder. */
+  /** Written into the file of a lock that one process alone holds, so that `head /var/lib/cni/locks/*` shows its holder. */
   readonly description: string;
 }
 

@@ -37,13 +37,13 @@ export async function addAttachment(
   const { callPlugin, cache } = deps;
   const cached = await cache.read(key);
   if (cached !== undefined) return { result: earlierResult(cached, attachment, conf), isCached: true };
-  // Nothing is made yet that a DEL would have to remove.
+  // The caller may have gone while this process waited for the lock or was suspended: no plugin has run, so there is nothing to undo.
   signal.throwIfAborted();
   const result = await addToChain(callPlugin, conf, attachment, { signal, undoSignal });
   try {
     await cache.write({ ...key, ...attachment, config: conf.text, result: formatResult(result, conf.cniVersion) });
   } catch (error) {
-    // Without the result DEL may leave something, so the attachment must not stay.
+    // Without the entry, DEL and CHECK would get neither this configuration nor this result.
     await deleteAllOfChain(callPlugin, conf, attachment, result, undoSignal);
     throw error;
   }

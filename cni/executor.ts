@@ -26,7 +26,7 @@ export interface ExecutorOptions {
   readonly binDirs: readonly string[];
   /** The environment of this process, which is also that of the plugins: many run iptables and need its PATH. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What a waiting process shows of this one. */
+  /** Written into the files of the locks that this process holds. */
   readonly description: string;
   readonly onUnreadable: (entry: UnreadableEntry) => void;
 }

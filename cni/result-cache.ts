@@ -27,8 +27,9 @@ export interface ResultCache {
   /** The entry of an attachment; undefined if there is none, or its file is torn and was set aside. */
   read(key: AttachmentKey): Promise<CacheEntry | undefined>;
   /**
-   * Replaces an entry atomically. It does not wait for the disk: a power cut ends the pod's network, too, and plugins that keep
-   * something release it without the entry (as with libcni, which never waits for the disk).
+   * Replaces an entry atomically, without fsync, as libcni does: after a power cut it may be missing or empty. Interfaces and rules are
+   * gone then, too, and GC or DEL of the current list releases what host-local keeps for the default network. Leases of secondary
+   * networks stay.
    */
   write(entry: CacheEntry): Promise<void>;
   /** Also removes the file that was set aside for it. Absent is success. */

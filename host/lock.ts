@@ -66,7 +66,7 @@ function lockFile(path: string, description: string, mode: LockMode): LockResult
     return lockFile(path, description, mode);
   }
   try {
-    // Not an empty file: ext4 writes a file to the disk when it is closed after a truncation (`auto_da_alloc`).
+    // Only a file with content: ext4 writes a truncated file to the disk when it is closed (`auto_da_alloc`).
     if (size > 0) ftruncateSync(descriptor);
     if (mode === "exclusive") writeSync(descriptor, `${description}\n`, 0);
   } catch {

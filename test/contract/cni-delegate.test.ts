@@ -60,6 +60,21 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await node.view()).toEqual(nothing);
     }, 600_000);
 
+    test("an ADD that two executors get at once is executed once, and both answer with its result", async () => {
+      await node.putSlowPlugin();
+      await node.startAgent();
+      await node.hold("ADD");
+      const ofAgent = node.call("ADD");
+      await node.heldPlugin();
+      const ofDelegate = node.call("ADD", { socket: "root/no-agent.sock" });
+      await node.letGo("ADD");
+      const { exitCode, output } = await ofAgent;
+      expect([exitCode, await ofDelegate]).toMatchObject([0, { exitCode: 0, output }]);
+      expect(await node.notes()).toEqual(["ADD begins", "ADD ends"]);
+      expect(await node.call("DEL")).toMatchObject(done);
+      expect(await node.view()).toEqual(nothing);
+    }, 600_000);
+
     test("an agent that starts deletes what has no sandbox, torn entries too, and keeps what may have one", async () => {
       // All are in one network namespace, which takes one default route.
       await node.putChain({ isDefaultGateway: false });

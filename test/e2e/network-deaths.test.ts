@@ -1,6 +1,8 @@
 // Pods leave nothing of their network when the container runtime or a plugin is killed during DEL, or when many come and go.
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readFile, truncate } from "node:fs/promises";
+import { join } from "node:path";
 import { execa } from "execa";
 import { createNetlink, NETLINK_NETFILTER } from "../../host/netlink/netlink.ts";
 import { listEntries } from "../../host/netlink/nftables.ts";
@@ -9,7 +11,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { inNetworkNamespace } from "../contract/own-namespace.ts";
 import { freePort } from "./free-port.ts";
 import { podOf } from "./manifest.ts";
-import { type NetworkNode, type PodNetworkRemains, prepareNetworks } from "./network-node.ts";
+import { type NetworkNode, type PodNetworkRemains, prepareNetworks, runtimeCache } from "./network-node.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
 import { downloadVersions, versionsUnderTest } from "./versions-under-test.ts";
 
@@ -82,7 +84,7 @@ function countHostPorts(): number {
   }
 }
 
-const registerAll = () => {
+const registerTests = () => {
   describe.each(versionsUnderTest)("containerd %s", (version) => {
     beforeAll(async () => {
       await execa("ip", ["link", "set", "lo", "up"]);
@@ -107,6 +109,21 @@ const registerAll = () => {
       await networks.letGo();
       await node.containerd.restart();
       await expectEmpty();
+    });
+
+    test("an entry of its cache that the killed runtime has left torn keeps no pod from ending, and goes with it", async () => {
+      await startWeb("torn");
+      const { cached } = await networks.remains();
+      const entry = join(runtimeCache, "results", cached.find((name) => name.startsWith("berth-delegate-")) ?? "");
+      await node.containerd.kill9();
+      await truncate(entry, 10);
+      await node.containerd.restart();
+      await node.removeFile("torn.yaml");
+      await expectEmpty();
+      // The agent compares the cache with the sandboxes whenever the runtime is back.
+      await node.containerd.restart();
+      const isGone = async () => !existsSync(entry) && !existsSync(`${entry}.unreadable`);
+      await pollUntil("the removal of the torn entry", 30_000, isGone);
     });
 
     test("a plugin that outlives the runtime ends before the next DEL, which leaves nothing", async () => {
@@ -154,4 +171,9 @@ const registerAll = () => {
   });
 };
 
-inNetworkNamespace(import.meta.path, "what pods leave of a network that the agent owns", registerAll, downloadVersions);
+inNetworkNamespace(
+  import.meta.path,
+  "what pods leave of a network that the agent owns",
+  registerTests,
+  downloadVersions,
+);

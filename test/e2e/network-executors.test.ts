@@ -85,7 +85,7 @@ async function runAndRemovePod() {
   return { pod, whileRunning, afterwards, leases, cached };
 }
 
-const registerAll = () => {
+const registerTests = () => {
   describe.each(versionsUnderTest)("containerd %s", (version) => {
     beforeAll(async () => {
       await execa("ip", ["link", "set", "lo", "up"]);
@@ -114,6 +114,6 @@ const registerAll = () => {
 inNetworkNamespace(
   import.meta.path,
   "a list executed by containerd and by the delegate",
-  registerAll,
+  registerTests,
   downloadVersions,
 );

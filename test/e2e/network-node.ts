@@ -16,7 +16,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import type { TestNode } from "./node.ts";
 
 /** libcni's cache, in which the agent finds the attachments that the runtime has made itself. */
-const runtimeCache = "/var/lib/cni";
+export const runtimeCache = "/var/lib/cni";
 const builtinRecords = "/run/berth/network";
 
 /** What the kernel, the plugins and the caches have of the pods of a node; all are empty after they are gone. */

@@ -101,7 +101,7 @@ async function expectBandwidth() {
   await removePods("fast", "slow");
 }
 
-const registerAll = () => {
+const registerTests = () => {
   describe.each(versionsUnderTest)("containerd %s", (version) => {
     // More pods, and the bandwidth, with one release alone: the agent and the kernel do the work, not the runtime.
     const isNewest = version === versionsUnderTest.at(-1);
@@ -264,4 +264,4 @@ const registerAll = () => {
   });
 };
 
-inNetworkNamespace(import.meta.path, "the agent as owner of the network", registerAll, downloadVersions);
+inNetworkNamespace(import.meta.path, "the agent as owner of the network", registerTests, downloadVersions);

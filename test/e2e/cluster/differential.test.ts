@@ -48,7 +48,7 @@ const isLive =
   (skip === undefined && !Bun.deepEquals(await readIndex(), await currentIndex()));
 const agents = isLive ? (["kubelet", "kubelet", "berth"] as const) : (["berth"] as const);
 
-/** The first run outside of `npm test` builds the programs. Three agents run all cases on the two cores of one alone. */
+/** The first run outside of `npm test` builds the programs. Live, three agents share the cores. */
 const RUN_MS = (isLive ? 90 : 20) * 60_000;
 
 describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} reference kubelet`, () => {

@@ -308,7 +308,7 @@ function registerAll(): void {
     const patch = JSON.stringify({ spec: { podCIDR: podCIDRs[0], podCIDRs } });
     await cluster.kubectl("patch", "node", cluster.node.name, "--type=merge", `--patch=${patch}`);
     await cluster.kubectl("wait", "--for=condition=Ready", `node/${cluster.node.name}`, "--timeout=180s");
-    const line = `the container runtime has taken the pod CIDR of the node  podCIDR=${podCIDRs.join()}`;
+    const line = `the container runtime has taken the pod CIDR of the node  podCIDR="${podCIDRs.join()}"`;
     await pollUntil("the runtime to get the pod CIDRs", 30_000, async () => (await cluster.node.log()).includes(line));
     await cluster.apply([
       serverPod("web-2", "web"),

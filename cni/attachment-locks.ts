@@ -1,5 +1,6 @@
 import { type Clock, sleep } from "../host/clock.ts";
-import { type Files, FilesError } from "../host/fs/files.ts";
+import type { Files } from "../host/fs/files.ts";
+import { inFolder } from "../host/fs/in-folder.ts";
 import { type LockMode, takeLock } from "../host/lock.ts";
 import { type AttachmentKey, cacheFileName } from "./cache-entry.ts";
 
@@ -41,20 +42,9 @@ export function createAttachmentLocks({ files, clock, description }: AttachmentL
   async function take(name: string, mode: LockMode, signal: AbortSignal) {
     for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(MAX_WAIT_MS, waitMs * 2)) {
       signal.throwIfAborted();
-      const lock = await inFolder(() => takeLock(files.path(FOLDER, name), description, mode));
+      const lock = await inFolder(files, FOLDER, () => takeLock(files.path(FOLDER, name), description, mode));
       if (lock.held) return lock;
       await sleep(clock, waitMs, signal);
-    }
-  }
-
-  /** Creates the folder if it is missing: most calls find it. */
-  async function inFolder<T>(work: () => T): Promise<T> {
-    try {
-      return work();
-    } catch (error) {
-      if (!(error instanceof FilesError && error.code === "ENOENT")) throw error;
-      await files.makeFolder(FOLDER, 0o700);
-      return work();
     }
   }
 

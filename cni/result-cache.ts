@@ -1,6 +1,7 @@
 import { type Clock, type Instant, sleep } from "../host/clock.ts";
 import { messageOf } from "../host/error-message.ts";
 import { type Files, FilesError } from "../host/fs/files.ts";
+import { inFolder } from "../host/fs/in-folder.ts";
 import { isUnusableFile } from "../host/fs/unusable-file.ts";
 import {
   type AttachmentKey,
@@ -91,17 +92,6 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
     return unreadable;
   }
 
-  /** Creates the folder if it is missing: most calls find it. */
-  async function inFolder(write: () => Promise<void>): Promise<void> {
-    try {
-      await write();
-    } catch (error) {
-      if (!(error instanceof FilesError && error.code === "ENOENT")) throw error;
-      await files.makeFolder(FOLDER, 0o700);
-      await write();
-    }
-  }
-
   /** What was set aside; undefined if its attachment has been removed since. */
   async function readAside(fileName: string): Promise<UnreadableEntry | undefined> {
     const asideName = `${fileName}${ASIDE}`;
@@ -118,7 +108,8 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
       return entry === undefined || "reason" in entry || !isOf(entry, key) ? undefined : entry;
     },
     async write(entry) {
-      await inFolder(() => files.writeWithoutSync(pathOf(cacheFileName(entry)), encodeCacheEntry(entry), 0o600));
+      const [path, text] = [pathOf(cacheFileName(entry)), encodeCacheEntry(entry)];
+      await inFolder(files, FOLDER, () => files.writeWithoutSync(path, text, 0o600));
     },
     async remove(key) {
       const fileName = cacheFileName(key);

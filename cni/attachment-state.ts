@@ -14,8 +14,8 @@ export interface AttachmentFacts {
 export type AttachmentState = "in use" | "stale" | "young";
 
 /**
- * How long an attachment without a sandbox is young: at least the deadline of RunPodSandbox, which is twice `runtimeRequestTimeout`,
- * 2 min by default. This is the shortest.
+ * The shortest time for which an attachment without a sandbox is young: the deadline of RunPodSandbox with the default of
+ * `runtimeRequestTimeout`, 2 min, which is twice that. A longer `runtimeRequestTimeout` prolongs it.
  */
 export const YOUNG_FOR_MS = 240_000;
 

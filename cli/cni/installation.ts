@@ -13,7 +13,7 @@ import type { Files } from "../../host/fs/files.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
 import type { CniSettings } from "./settings.ts";
 
-/** How long berth-cni waits for one call of all plugins before it fails with code 11: longer than the executor for one plugin. */
+/** How long berth-cni waits for one call of all plugins before it fails with code 11; more than the executor gives one plugin. */
 const TIMEOUT_MS = 120_000;
 
 const LIST_FILE = "10-berth.conflist";

@@ -20,7 +20,7 @@ export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "con
   readonly ages: Pick<AttachmentAges, "ageAt">;
   /** The attachments of built-in networks whose ADD an executor with this cache has started. */
   readonly recordedAttachments: () => readonly RecordedAttachment[];
-  /** See `YOUNG_FOR_MS`. */
+  /** How long an attachment without a sandbox is young, in milliseconds; at least `YOUNG_FOR_MS`. */
   readonly youngForMs: number;
   /** The socket of the agent in the delegate's list. */
   readonly socket: string;

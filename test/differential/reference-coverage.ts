@@ -157,7 +157,7 @@ const containers: readonly ReferenceRow[] = [
     ["rule-restarts", "rule-for-others", "rule-restarts-all", "rule-of-init-restarts-all", "own-policy"],
   ],
   [111, "crash loops", ["crash-loop", "success-loop", "failure-loop", "init-loop", "rule-for-success-loop"]],
-  [112, "steps of a start", ["runs", "no-such-command", "key-missing", "post-start-fails"]],
+  [112, "steps of a start", ["runs", "no-such-command", "key-missing", "post-start-fails", "post-start-loop"]],
   [
     113,
     "labels and annotations",

@@ -2,6 +2,7 @@ import { claimCases } from "./claims.ts";
 import { containerEnvironmentCases } from "./container-environment.ts";
 import { contentVolumeCases } from "./content-volumes.ts";
 import { directoryVolumeCases } from "./directory-volumes.ts";
+import { hookCases } from "./hooks.ts";
 import { interactionCases } from "./interaction.ts";
 import { lifecycleCases } from "./lifecycle.ts";
 import { mountedVolumeCases } from "./mounted-volumes.ts";
@@ -21,6 +22,7 @@ export const allCases: readonly PodCase[] = [
   ...claimCases,
   ...mountedVolumeCases,
   ...startupCases,
+  ...hookCases,
   ...rejectedCases,
   ...interactionCases,
   ...identityCases,

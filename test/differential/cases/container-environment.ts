@@ -381,10 +381,14 @@ export const containerEnvironmentCases: readonly PodCase[] = [
     ["hostname", "id", "namespaces"],
     {},
     {
-      containers: ["first", "second"].map((name) => ({
+      // They meet at a port before they end: the kernel gives the id of a namespace that has gone to the next one.
+      containers: [
+        ["first", "nc -l -p 7000 < /dev/null"] as const,
+        ["second", "until nc 127.0.0.1 7000 < /dev/null; do sleep 0.1; done"] as const,
+      ].map(([name, meet]) => ({
         name,
         image: busyboxImage,
-        command: ["sh", "-c", viewScript("hostname", "id", "namespaces")],
+        command: ["sh", "-c", `${viewScript("hostname", "id", "namespaces")}; ${meet}`],
       })),
     },
   ),

@@ -1,5 +1,5 @@
-import type { Container, Lifecycle, PodSpec, Probe } from "../../../proto/kubernetes/gen/types.ts";
-import { busyboxImage, webImage } from "../../bed/images/images.ts";
+import type { Container, Probe } from "../../../proto/kubernetes/gen/types.ts";
+import { busyboxImage } from "../../bed/images/images.ts";
 import { ignoringSigterm, script, untilStopped } from "../../e2e/manifest.ts";
 import {
   containerStatusOf,
@@ -10,45 +10,27 @@ import {
   type PodCase,
   runsBeside,
 } from "./pod-case.ts";
+import {
+  appendNote,
+  exec,
+  initContainer,
+  notes,
+  notesCase,
+  onSigterm,
+  reportNotes,
+  sidecar,
+  web,
+} from "./shared-notes.ts";
 
-const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
-const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
 const failsOnce = "test -e /notes/tried && exit 0; touch /notes/tried; exit 4";
-const appendNote = (text: string) => `echo ${text} >> /notes/all`;
-/** Writes the notes of all containers so far to this container's termination log. */
-const reportNotes = "cat /notes/all > /dev/termination-log";
-const onSigterm = (text: string) => ["sh", "-c", `trap '${text}; exit 0' TERM; while true; do sleep 0.1; done`];
 
 type Rules = NonNullable<Container["restartPolicyRules"]>;
 const restartsOn = (...values: readonly number[]): Rules => [
   { action: "Restart", exitCodes: { operator: "In", values: [...values] } },
 ];
 
-const initContainer = (name: string, text: string, more: Partial<Container> = {}): Container => ({
-  name,
-  image: busyboxImage,
-  command: script(text),
-  ...mount,
-  ...more,
-});
-const sidecar = (name: string, command: readonly string[], more: Partial<Container> = {}): Container =>
-  initContainer(name, "", { command: [...command], restartPolicy: "Always", ...more });
-/** A pod whose containers share a file of notes. */
-const notesCase = (
-  name: string,
-  until: PodCase["until"],
-  container: Partial<Container>,
-  spec: Partial<PodSpec> = {},
-): PodCase => ({
-  name,
-  container: { ...mount, ...container },
-  spec: { ...notes, ...spec },
-  until,
-});
-const exec = (text: string) => ({ exec: { command: ["sh", "-c", text] } });
 /** Probe settings that leave a busy machine enough time to start a program and a web server. */
 const probeTimes = { periodSeconds: 5, timeoutSeconds: 20, initialDelaySeconds: 2 };
-const web = { image: webImage, command: [] };
 const isUnready: PodCase["until"] = (pod, eventReasons) =>
   hasRepeatedEvent("Unhealthy")(pod, eventReasons) && containerStatusOf(pod)?.state?.running !== undefined;
 const probeCase = (
@@ -61,13 +43,6 @@ const probeCase = (
   container: { readinessProbe: { ...probeTimes, ...probe }, ...container },
   until,
 });
-const hookCase = (
-  name: string,
-  lifecycle: Lifecycle,
-  until: PodCase["until"],
-  container: Partial<Container>,
-): PodCase => notesCase(name, until, { lifecycle, ...container }, { restartPolicy: "Never" });
-
 const initContainerCases: readonly PodCase[] = [
   notesCase(
     "group-of-volumes",
@@ -337,63 +312,10 @@ const probeCases: readonly PodCase[] = [
   ),
 ];
 
-/** Notes that it runs, and sleeps: a hook that fails sooner may stop the container before that. */
-const noteUpAndSleep = script("touch /notes/up; exec sleep 1000000");
-const untilUp = "until test -e /notes/up; do sleep 0.1; done";
-/**
- * Closes each connection without a response, which fails a hook, but only once another container handles SIGTERM. A
- * response of any status would be a success.
- */
-const closingServer = ["nc", "-ll", "-p", "8080", "-e", "sh", "-c", untilUp];
-
-const hookCases: readonly PodCase[] = [
-  hookCase("post-start", { postStart: exec(appendNote("hook")) }, hasEnded, {
-    command: script(`until test -s /notes/all; do sleep 0.1; done; ${reportNotes}`),
-  }),
-  hookCase("post-start-fails", { postStart: exec(`${untilUp}; echo no; exit 7`) }, hasEnded, {
-    command: noteUpAndSleep,
-  }),
-  hookCase("pre-stop", { preStop: exec(appendNote("hook")) }, isReady, {
-    command: onSigterm(`${appendNote("signal")}; ${reportNotes}`),
-  }),
-  hookCase("pre-stop-fails", { preStop: exec("echo no; exit 7") }, isReady, {}),
-  notesCase(
-    "post-start-by-http-fails",
-    hasEnded,
-    {
-      command: noteUpAndSleep,
-      lifecycle: { postStart: { httpGet: { port: 8080 } } },
-    },
-    {
-      restartPolicy: "Never",
-      initContainers: [
-        sidecar("server", ["catatonit", "--", ...closingServer]),
-        initContainer("listens", "until grep -q ':1F90 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"),
-      ],
-    },
-  ),
-  hookCase("post-start-sleeps", { postStart: { sleep: { seconds: 2 } } }, isReady, {}),
-  notesCase(
-    "post-start-without-command",
-    hasEnded,
-    { command: ["sleep", "1000000"], lifecycle: { postStart: { exec: { command: ["/no/such"] } } } },
-    // This hook cannot wait for the container. In the sandbox's process namespace the container needs no handler of SIGTERM.
-    { restartPolicy: "Never", shareProcessNamespace: true },
-  ),
-  {
-    ...hookCase("pre-stop-outlasts-its-grace", { preStop: exec("sleep 1000") }, isReady, {}),
-    gracePeriodSeconds: 3,
-  },
-  hookCase("pre-stop-by-http", { preStop: { httpGet: { port: 8080 } } }, isReady, web),
-  hookCase("pre-stop-by-http-fails", { preStop: { httpGet: { port: 9, path: "/none" } } }, isReady, {}),
-  hookCase("pre-stop-sleeps", { preStop: { sleep: { seconds: 2 } } }, isReady, {}),
-];
-
-/** Init containers, sidecars, restart policies, probes and hooks. */
+/** Init containers, sidecars, restart policies and probes. */
 export const startupCases: readonly PodCase[] = [
   ...initContainerCases,
   ...restartPolicyCases,
   ...sidecarCases,
   ...probeCases,
-  ...hookCases,
 ];

@@ -1,40 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { join } from "node:path";
-import { unpackPackages } from "../bed/packages.ts";
 import { createNode } from "./builtin-fixture.ts";
 import { outputIn, type TestNamespace } from "./network-namespaces.ts";
+import { addByPrograms, bridgeConf, pluginFolder } from "./plugin-programs.ts";
 
 const canRun = process.getuid?.() === 0;
 if (!canRun) console.warn("skipped: the view of a pod, since only root may make network namespaces");
-
-/** The same network in the words of bridge and host-local. */
-const bridgeConf = (folder: string) => ({
-  cniVersion: "1.0.0",
-  name: "pods",
-  type: "bridge",
-  bridge: "cni0",
-  mtu: 1420,
-  isDefaultGateway: true,
-  ipMasq: true,
-  hairpinMode: true,
-  ipam: { type: "host-local", dataDir: folder, ranges: [[{ subnet: "10.88.0.0/24" }], [{ subnet: "fd00:88::/64" }]] },
-});
-
-/** Executes a plugin's program in the namespace of a node. */
-function executePlugin(binDir: string, node: TestNamespace, conf: { readonly type: string }, netns: string): void {
-  const env = {
-    CNI_COMMAND: "ADD",
-    CNI_CONTAINERID: "c1",
-    CNI_NETNS: netns,
-    CNI_IFNAME: "eth0",
-    CNI_PATH: binDir,
-    // ip6tables and iptables.
-    PATH: process.env["PATH"] ?? "/usr/sbin:/usr/bin",
-  };
-  const argv = ["nsenter", `--net=${node.path}`, "--", join(binDir, conf.type)];
-  const { exitCode, stdout } = Bun.spawnSync(argv, { env, stdin: Buffer.from(JSON.stringify(conf)) });
-  if (exitCode !== 0) throw new Error(`${conf.type}: ${stdout.toString()}`);
-}
 
 let nodes: ReturnType<typeof createNode>[] = [];
 let ours: TestNamespace;
@@ -46,8 +16,8 @@ beforeAll(async () => {
   if (node === undefined || other === undefined) return;
   ours = (await node.addPod("c1")).namespace;
   theirs = other.namespaces.create();
-  const { root } = await unpackPackages("bookworm");
-  executePlugin(join(root, "usr/lib/cni"), other.namespace, bridgeConf(other.folder), theirs.path);
+  const input = { binDir: await pluginFolder(), node: other.namespace, containerId: "c1", netns: theirs.path };
+  addByPrograms(input, [bridgeConf(other.folder)]);
 }, 600_000);
 afterAll(() => {
   for (const each of nodes) each.close();

@@ -3,7 +3,7 @@ import { busyboxImage, webImage } from "../../bed/images/images.ts";
 import { script } from "../../e2e/manifest.ts";
 import type { PodCase } from "./pod-case.ts";
 
-export const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
+const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 export const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
 export const appendNote = (text: string) => `echo ${text} >> /notes/all`;
 /** Writes the notes of all containers so far to this container's termination log. */

@@ -6,21 +6,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { unpackPackages } from "../bed/packages.ts";
-import { cnitoolProgram } from "../upstream/go-program.ts";
+import { cniPlugins, cnitoolProgram } from "../upstream/go-program.ts";
 import { normalise, readNetworkView } from "./network-view.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
-const reason = cnitoolProgram.skipWithout("networks executed by berth cni and by cnitool are compared");
+const what = "networks executed by berth cni and by cnitool are compared";
+const reason = cnitoolProgram.skipWithout(what) ?? cniPlugins.skipWithout(what);
 
 const portMappings = [
   { hostPort: 8080, containerPort: 80, protocol: "tcp" },
   { hostPort: 5353, containerPort: 53, protocol: "udp" },
 ];
 const CAPABILITY_ARGS = JSON.stringify({ portMappings, mac: "0a:58:0a:de:03:05" });
-const VERSIONS = ["0.3.1", "0.4.0", "1.0.0"] as const;
+const VERSIONS = ["0.3.1", "0.4.0", "1.0.0", "1.1.0"] as const;
 
 let folder: string;
-let binDir: string;
+/** Debian's plugins; those of a newer release for version 1.1.0, which Debian's do not speak. */
+let [debianPlugins, newPlugins, binDir] = ["", "", ""];
 let cnitool: string;
 
 const bridge = (more: object = {}) => ({
@@ -50,9 +52,15 @@ const networks: readonly (readonly [what: string, file: string, create: (version
   [
     "the best of several versions",
     "10-net.conflist",
-    () => ({ cniVersions: ["0.3.0", "1.0.0", "2.0.0"], plugins: [{ type: "loopback" }] }),
+    () => ({ cniVersions: ["0.3.0", "1.0.0", "1.1.0", "2.0.0"], plugins: [{ type: "loopback" }] }),
   ],
 ];
+
+/** A list of a single plugin is as old as a list of several, and `cniVersions` names its versions itself. */
+const versionsOf: Readonly<Record<string, readonly string[]>> = {
+  "a single plugin": ["0.4.0", "1.0.0", "1.1.0"],
+  "the best of several versions": ["1.1.0"],
+};
 
 type Executor = "berth" | "cnitool";
 type Verb = "add" | "check" | "del";
@@ -71,6 +79,24 @@ async function run(executor: Executor, verb: Verb, name = "inner") {
     cnitool: [cnitool, verb, "net", netns],
   }[executor];
   const env = { CNI_PATH: binDir, NETCONFPATH: confDir, CAP_ARGS: CAPABILITY_ARGS, CNI_ARGS };
+  return await execa("ip", ["netns", "exec", "outer", ...argv], { env, reject: false });
+}
+
+/** Runs a verb that concerns no attachment. cnitool wants a network namespace all the same. */
+async function runOnNetwork(executor: Executor, verb: "status" | "gc") {
+  const confDir = join(folder, "net.d");
+  const main = join(import.meta.dirname, "../../cli/main.ts");
+  const folders = [
+    `--conf-dir=${confDir}`,
+    `--bin-dir=${binDir}`,
+    "--output=json",
+    ...(verb === "gc" ? ["--all"] : []),
+  ];
+  const argv = {
+    berth: [process.execPath, main, "cni", verb, "net", ...folders],
+    cnitool: [cnitool, verb, "net", "/run/netns/any"],
+  }[executor];
+  const env = { CNI_PATH: binDir, NETCONFPATH: confDir };
   return await execa("ip", ["netns", "exec", "outer", ...argv], { env, reject: false });
 }
 
@@ -133,8 +159,11 @@ async function courseOf(adds: Executor, deletes: Executor): Promise<Course> {
   });
 }
 
-const putNetwork = (file: string, cniVersion: string, fields: object) =>
-  writeFile(join(folder, "net.d", file), JSON.stringify({ cniVersion, name: "net", ...fields }));
+/** Writes the network, and chooses the plugins that speak its version. */
+async function putNetwork(file: string, cniVersion: string, fields: object) {
+  binDir = cniVersion === "1.1.0" ? newPlugins : debianPlugins;
+  await writeFile(join(folder, "net.d", file), JSON.stringify({ cniVersion, name: "net", ...fields }));
+}
 
 /** The addresses that host-local has given away. */
 async function leases(): Promise<readonly string[]> {
@@ -155,13 +184,14 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
       for (const target of ["/run", "/var/lib"]) await execa("mount", ["-t", "tmpfs", "tmpfs", target]);
       folder = await mkdtemp(join(tmpdir(), "berth-cnitool-"));
       await mkdir(join(folder, "net.d"));
-      binDir = join((await unpackPackages("bookworm")).root, "usr/lib/cni");
+      debianPlugins = join((await unpackPackages("bookworm")).root, "usr/lib/cni");
+      newPlugins = await cniPlugins.ensure();
       cnitool = await cnitoolProgram.ensure();
     }, 600_000);
     afterAll(() => rm(folder, { recursive: true }));
 
     for (const [what, file, create] of networks)
-      for (const cniVersion of what === "a single plugin" ? ["0.4.0", "1.0.0"] : VERSIONS)
+      for (const cniVersion of versionsOf[what] ?? VERSIONS)
         test(`leave the same of ${what} with version ${cniVersion}`, async () => {
           await putNetwork(file, cniVersion, create(cniVersion));
           try {
@@ -169,13 +199,34 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
             expect(expected).toMatchObject({ deleted: 0, left: "" });
             expect(await courseOf("berth", "berth")).toEqual(expected);
             // What one reads of the other's cache does not depend on the version.
-            if (cniVersion !== "1.0.0") return;
+            if (cniVersion !== "1.0.0" && cniVersion !== "1.1.0") return;
             expect(await courseOf("berth", "cnitool")).toEqual(expected);
             expect(await courseOf("cnitool", "berth")).toEqual(expected);
           } finally {
             await rm(join(folder, "net.d", file));
           }
         }, 600_000);
+
+    test("answer STATUS alike, and GC of attachments whose namespaces are gone leaves the same", async () => {
+      await putNetwork("10-net.conflist", "1.1.0", { plugins: [bridge(), portmap] });
+      const collected = async (executor: Executor) =>
+        await withNamespaces(["outer"], async () => {
+          const status = await runOnNetwork(executor, "status");
+          for (const name of ["first", "second"]) {
+            await execa("ip", ["netns", "add", name]);
+            expect(await run(executor, "add", name)).toMatchObject({ exitCode: 0 });
+          }
+          expect((await leases()).length).toBe(2);
+          for (const name of ["first", "second"]) await execa("ip", ["netns", "del", name]);
+          const gc = await runOnNetwork(executor, "gc");
+          const { stdout: cached } = await execa("find", ["/var/lib/cni/results", "-type", "f"]);
+          const outer = await readNetworkView("ip", "netns", "exec", "outer");
+          return { exitCodes: [status.exitCode, gc.exitCode], cached, leases: await leases(), outer };
+        });
+      const expected = await collected("cnitool");
+      expect(expected).toMatchObject({ exitCodes: [0, 0], cached: "", leases: [] });
+      expect(await collected("berth")).toEqual(expected);
+    }, 600_000);
 
     const oneAddress = [[{ subnet: "10.222.3.0/24", rangeStart: "10.222.3.2", rangeEnd: "10.222.3.2" }]];
 

@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder } from "../bed/packages.ts";
 import { buildInto, downloadModules, isExecutable, requiredVersion } from "./go-module.ts";
 import { errorOutput, findGoProblem } from "./programs.ts";
 
-/** A program that is built from a Go module of its own. */
-interface GoProgram {
+/** Programs that are built from a Go module of their own. */
+interface GoPrograms {
   /**
-   * The reason why the program is unavailable here, or undefined where it is built or can be built. Prints the reason as a
+   * The reason why the programs are unavailable here, or undefined where they are built or can be built. Prints the reason as a
    * `skipped: ` line, which `npm test` shows. `what` names what is not tested.
    */
   skipWithout(what: string): string | undefined;
-  /** The path of the program. Builds it if necessary. Throws with the compiler's output. */
+  /** The folder with the programs. Builds them if necessary. Throws with the compiler's output. */
   ensure(): Promise<string>;
 }
 
@@ -25,28 +25,44 @@ export const cnitoolProgram = goProgram("github.com/containernetworking/cni", "c
  */
 export const kubeProxyProgram = goProgram("k8s.io/kubernetes", "cmd/kube-proxy");
 
-/** The program in the folder `path` of `module`. The folder of its name beside this file has the go.mod that names the release. */
-function goProgram(module: string, path: string): GoProgram {
+/** The plugins of a release that speaks CNI 1.1.0, with GC and STATUS. Debian's do not. The build takes half a minute. */
+export const cniPlugins = goPrograms("cni-plugins", "github.com/containernetworking/plugins", [
+  "plugins/main/bridge",
+  "plugins/main/loopback",
+  "plugins/ipam/host-local",
+  "plugins/meta/portmap",
+  "plugins/meta/tuning",
+]);
+
+/** The program in the folder `path` of `module`; `ensure` resolves with its path. */
+function goProgram(module: string, path: string): GoPrograms {
   const name = basename(path);
+  const programs = goPrograms(name, module, [path]);
+  return { ...programs, ensure: async () => join(await programs.ensure(), name) };
+}
+
+/** The programs in the folders `paths` of `module`. The folder `name` beside this file has the go.mod that names the release. */
+function goPrograms(name: string, module: string, paths: readonly string[]): GoPrograms {
   const moduleFolder = join(import.meta.dirname, name);
-  const programPath = () => {
+  const programFolder = () => {
     const version = requiredVersion(readFileSync(join(moduleFolder, "go.mod"), "utf8"), module);
-    return join(cacheFolder(), "upstream", `${name}-${version}`, name);
+    return join(cacheFolder(), "upstream", `${name}-${version}`);
   };
+  const isBuilt = () => paths.every((path) => isExecutable(join(programFolder(), basename(path))));
   return {
     skipWithout(what) {
-      if (isExecutable(programPath())) return undefined;
+      if (isBuilt()) return undefined;
       const go = Bun.which("go");
       const reason = go === null ? `go is not installed to build ${name}` : findGoProblem(go);
       if (reason !== undefined) console.warn(`skipped: ${what}, since ${reason}`);
       return reason;
     },
     async ensure() {
-      const program = programPath();
-      if (isExecutable(program)) return program;
+      if (isBuilt()) return programFolder();
+      const packages = paths.map((path) => `${module}/${path}`);
       try {
-        await buildInto(dirname(program), (work) => compile(moduleFolder, `${module}/${path}`, join(work, name)));
-        return program;
+        await buildInto(programFolder(), (work) => compile(moduleFolder, packages, work));
+        return programFolder();
       } catch (cause) {
         throw new Error(`cannot build ${name}: ${errorOutput(cause)}`, { cause });
       }
@@ -54,9 +70,10 @@ function goProgram(module: string, path: string): GoProgram {
   };
 }
 
-async function compile(folder: string, goPackage: string, program: string): Promise<void> {
-  await downloadModules({ go: "go", folder, packages: [goPackage] });
-  await execa("nice", ["-n", "19", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, goPackage], {
+/** Compiles programs into a folder; each gets the name of its package. */
+async function compile(folder: string, packages: readonly string[], into: string): Promise<void> {
+  await downloadModules({ go: "go", folder, packages });
+  await execa("nice", ["-n", "19", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", `${into}/`, ...packages], {
     cwd: folder,
     env: { CGO_ENABLED: "0", GOFLAGS: "-mod=readonly", GOWORK: "off" },
   });

@@ -33,6 +33,8 @@ export interface TestNodeOptions {
   readonly cluster?: JoinedCluster;
   /** The program of the first agent; the one of this tree if not given. */
   readonly binary?: string;
+  /** `builtin`: the agent executes the built-in network. By default the runtime executes a chain of plugins. */
+  readonly network?: "builtin" | undefined;
 }
 
 /** A node for a test: a private containerd with the test images, and the compiled agent on it. */
@@ -124,7 +126,7 @@ export async function startNode({ configuration, binary, ...options }: TestNodeO
 export async function startNodeWithoutAgent(
   options: Omit<TestNodeOptions, "configuration" | "binary"> = {},
 ): Promise<TestNode> {
-  const { version, runc, traceCollector, cluster } = options;
+  const { version, runc, traceCollector, cluster, network } = options;
   await buildIfStale();
   const folder = await mkdtemp(join(tmpdir(), "berth-e2e-"));
   // Like a runtime's own folders: users of a user namespace may traverse it and cannot list it.
@@ -132,6 +134,7 @@ export async function startNodeWithoutAgent(
   const containerd = await startContainerd({
     ...{ stateDir: folder, ...(version && { version }), ...(runc && { runc }) },
     ...(traceCollector && { traceCollector }),
+    ...(network && { network }),
   });
   try {
     await importImages(containerd);
@@ -140,10 +143,14 @@ export async function startNodeWithoutAgent(
     await containerd.stop();
     throw error;
   }
-  return createTestNode(folder, containerd, cluster);
+  return createTestNode(folder, containerd, { cluster, network });
 }
 
-function createTestNode(folder: string, containerd: Containerd, cluster: JoinedCluster | undefined): TestNode {
+function createTestNode(
+  folder: string,
+  containerd: Containerd,
+  { cluster, network }: Pick<TestNodeOptions, "network"> & { readonly cluster: JoinedCluster | undefined },
+): TestNode {
   const paths = bedPaths(folder);
   const { endpoint } = containerd;
   let agent: Agent | undefined;
@@ -161,7 +168,8 @@ function createTestNode(folder: string, containerd: Containerd, cluster: JoinedC
       // No DNS server listens there; without this setting the agent would warn about each pod.
       const dns = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
       const configuration = { ...(cluster && dns), ...own };
-      const options = { binary, stateDir: folder, endpoint, configuration, flags };
+      const ofNetwork = network === undefined ? [] : ["--network-delegate-dir", paths.cniDelegateDir];
+      const options = { binary, stateDir: folder, endpoint, configuration, flags: [...ofNetwork, ...flags] };
       agent = await startAgent({ ...options, ...(cluster && { cluster }) });
     },
     async startAgent(configuration, flags, binary) {

@@ -40,10 +40,12 @@ const lost = (before: PodSummary, container: string) => {
 
 // The machine keeps its boot id here, and there is no cluster. `cluster/agent-restart.test.ts` has the node of a cluster whose
 // boot id is another one afterwards, and its event `Rebooted`.
-test.each(versionsUnderTest)(
-  "after a reboot with containerd %s each pod starts again once, and what has ended stays ended",
-  async (version) => {
-    node = await startNode({ version });
+test.each(
+  versionsUnderTest.flatMap((version) => [[version, "the runtime's"] as const, [version, "the built-in"] as const]),
+)(
+  "after a reboot with containerd %s and %s network each pod starts again once, and what has ended stays ended",
+  async (version, network) => {
+    node = await startNode({ version, network: network === "the built-in" ? "builtin" : undefined });
     const init = { name: "init", image: busyboxImage, command: script(note("init")), ...notes };
     const proxy = { name: "proxy", image: busyboxImage, command: untilStopped, restartPolicy: "Always" as const };
     const main = { command: script(`${note("main")}; exec sleep 1000000`), ...notes };

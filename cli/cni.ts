@@ -1,6 +1,7 @@
 import { DELEGATE_DIR } from "../agent/config/config.ts";
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { CniError, describeCniError } from "../cni/error.ts";
+import { usualCacheDir } from "../cni/network-facts.ts";
 import type { PluginCallRecord } from "../cni/plugin-calls.ts";
 import { FilesError } from "../host/fs/files.ts";
 import { isNamespaceMount } from "../host/network-namespace.ts";
@@ -48,7 +49,7 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
       { must: "not empty" },
     ),
     folderFlag("bin-dir", "the folders of the plugins, as CNI_PATH: separated by ':'", "/opt/cni/bin"),
-    folderFlag("cache-dir", "the folder of the cached results", "/var/lib/cni"),
+    folderFlag("cache-dir", "the folder of the cached results", usualCacheDir),
     folderFlag("chain-dir", "install: the folder of the networks that the agent executes", CHAIN_DIR),
     { ...rootDirFlag, description: "install: the agent's root directory, which has its socket" },
     standaloneFlag("netns", "string", "the path of the network namespace"),

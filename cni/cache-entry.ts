@@ -22,6 +22,12 @@ export interface CacheEntry extends AttachmentKey {
   readonly result: Fields;
 }
 
+/** An argument that only container runtimes give to plugins, for pods. */
+const POD_ARGUMENT = "K8S_POD_INFRA_CONTAINER_ID";
+
+/** Whether a container runtime has added an attachment for a pod. */
+export const isOfPod = ({ args }: Pick<CacheEntry, "args">): boolean => args.has(POD_ARGUMENT);
+
 /** The name of an attachment's file, as libcni has it. */
 export function cacheFileName({ network, containerId, ifName }: AttachmentKey): string {
   return `${network}-${containerId}-${ifName}`;

@@ -28,6 +28,9 @@ export interface PodBridge {
   readonly families: readonly (4 | 6)[];
 }
 
+/** Where libcni, and with it container runtimes, keep the results of ADD. */
+export const usualCacheDir = "/var/lib/cni";
+
 /** Where the runtimes and the kubelet's documentation expect them. */
 export const usualCni = { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] } as const;
 
@@ -68,7 +71,16 @@ export function cniProblemOf({
   notExecutable,
 }: CniFacts): string | undefined {
   if (file === undefined) return `${confDir} has no network configuration`;
-  if (problem !== undefined) return problem;
+  return problem ?? missingBinaries({ file, binDirs, missingPlugins, notExecutable });
+}
+
+/** Which binaries a list needs that are missing or cannot be executed; undefined for a list that has them all, and without a list. */
+export function missingBinaries({
+  file,
+  binDirs,
+  missingPlugins,
+  notExecutable,
+}: Pick<CniFacts, "file" | "binDirs" | "missingPlugins" | "notExecutable">): string | undefined {
   const needs = (names: readonly string[], what: string) =>
     names.length === 0 ? [] : `${joinWithAnd(names)}, and ${names.length === 1 ? "it is" : "they are"} not ${what}`;
   const missing = [needs(missingPlugins, `in ${joinWithAnd(binDirs)}`), needs(notExecutable, "executable")].flat();

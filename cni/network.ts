@@ -104,7 +104,7 @@ const keyOf = (network: string, { containerId, ifName }: Attachment): Attachment
 });
 
 /** Of an attachment whose cache file is torn: plugins delete what they know of the container. */
-const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {} };
+export const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {} };
 
 async function collectGarbageOfNetwork(
   deps: AttachmentDeps,

@@ -3,7 +3,6 @@ import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import { builtinFolderOf, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
-import type { ListedSandboxes } from "../../cni/delegate/collect-garbage.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
 import { CniError } from "../../cni/error.ts";
@@ -16,7 +15,6 @@ import type { Exec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
 import { isNamespaceMount } from "../../host/network-namespace.ts";
-import { PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { Config, NetworkSource } from "../config/config.ts";
 import { NETWORK_SOCKET } from "../config/local-socket.ts";
 import { withNetworkProblem } from "../observed/node/network-condition.ts";
@@ -30,6 +28,7 @@ import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "../
 import type { Agent } from "./agent.ts";
 import { type BuiltinList, type BuiltinListOptions, openBuiltinList } from "./builtin-list.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
+import { listSandboxes } from "./listed-sandboxes.ts";
 
 export interface NetworkAdapters {
   readonly exec: Exec;
@@ -244,15 +243,6 @@ async function startServer(options: NetworkServerOptions): Promise<NetworkServer
   } catch (error) {
     return toStartError("cannot serve the network", ROOT_DIR_HINT)(error);
   }
-}
-
-async function listSandboxes(runtime: ServeDeps["runtime"], clock: Clock): Promise<ListedSandboxes> {
-  const listedAtMs = clock.monotonicMs();
-  const sandboxes = await runtime.listPodSandbox({});
-  return {
-    isReady: new Map(sandboxes.map(({ id, state }) => [id, state === PodSandboxState.SANDBOX_READY])),
-    listedAtMs,
-  };
 }
 
 /** How long plugins may take to answer STATUS. */

@@ -1,3 +1,4 @@
+import { usualCacheDir } from "../../cni/network-facts.ts";
 import { messageOf } from "../../host/error-message.ts";
 import type { Files } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
@@ -25,6 +26,7 @@ import type { ClusterNode } from "./cluster/cluster-node.ts";
 import { createAgentLogs } from "./container-logs.ts";
 import { serveLocalExec } from "./local-exec.ts";
 import type { OwnedNetwork } from "./network-owner.ts";
+import { auditRuntimeNetwork } from "./runtime-network-audit.ts";
 import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 
 export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "clientCertificate" | "volumes"> &
@@ -58,7 +60,11 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
       serveLocalCommands({ root, clock, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
     );
     started.push(await serveLocalExec({ ...adapters, knownPods }, agent));
-    if (network !== undefined) started.push(await network.serve({ ...adapters, cluster: clusterNode }));
+    started.push(
+      network === undefined
+        ? auditRuntimeNetwork({ ...adapters, env: process.env, cacheDir: usualCacheDir })
+        : await network.serve({ ...adapters, cluster: clusterNode }),
+    );
     return { stop };
   } catch (error) {
     await stop();

@@ -1,11 +1,11 @@
 import { type AttachmentFacts, type AttachmentState, stateOfAttachment } from "../attachment-state.ts";
 import { BUILTIN_TYPE } from "../builtin/network-conf.ts";
 import type { RecordedAttachment } from "../builtin/recorded-attachments.ts";
-import { type AttachmentKey, type CacheEntry, cacheFileName, keyOfFileName } from "../cache-entry.ts";
+import { type AttachmentKey, type CacheEntry, cacheFileName, isOfPod, keyOfFileName } from "../cache-entry.ts";
 import { type NetworkConf, parseNetworkConf } from "../conf.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, throwFailures } from "../error.ts";
-import type { CachedAttachment, ChooseValid, Cni } from "../network.ts";
+import { type CachedAttachment, type ChooseValid, type Cni, NO_PARAMETERS } from "../network.ts";
 import type { ResultCache } from "../result-cache.ts";
 import { deleteSecondaryNetworks } from "../secondary/pod-networks.ts";
 import { secondaryNetworksOf } from "../secondary/secondary-network.ts";
@@ -41,9 +41,6 @@ export interface CollectedGarbage {
   /** After how many milliseconds those that were too young can be decided; undefined if there were none. */
   readonly againAfterMs: number | undefined;
 }
-
-/** An argument that only container runtimes give to plugins, for pods. */
-const POD_ARGUMENT = "K8S_POD_INFRA_CONTAINER_ID";
 
 /**
  * Deletes the attachments that have outlived their sandboxes, as after a crash, and calls GC of the chain's plugins with those that
@@ -193,7 +190,6 @@ async function removeTornEntries({ deps: { cache }, sandboxes }: Collection): Pr
 }
 
 /** DEL of the built-in network needs no more than the names. */
-const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {} };
 const builtinConf = (name: string) =>
   JSON.stringify({ cniVersion: CURRENT_VERSION, name, plugins: [{ type: BUILTIN_TYPE }] });
 
@@ -208,7 +204,7 @@ async function factsOf(
   return {
     sandbox: ready === undefined ? undefined : ready ? "ready" : "not ready",
     netns: netns === "" ? "unknown" : (await isNamespace(netns)) ? "mounted" : "gone",
-    isOfPod: addedAt === undefined ? undefined : args.has(POD_ARGUMENT),
+    isOfPod: addedAt === undefined ? undefined : isOfPod({ args }),
     ageMs: addedAt === undefined ? undefined : ages.ageAt(listedAtMs, containerId, addedAt),
   };
 }

@@ -1,0 +1,92 @@
+// The container runtime executes the network of pods, and the agent cleans up what the runtime has forgotten.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import { builtBinary } from "../bed/agent.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { podOf } from "./manifest.ts";
+import { runtimeCache } from "./network-node.ts";
+import { startNodeWithoutAgent, type TestNode } from "./node.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
+
+setDefaultTimeout(600_000);
+
+const results = join(runtimeCache, "results");
+
+describe.each(versionsUnderTest)("containerd %s", (version) => {
+  let node: TestNode;
+  const namespaces: string[] = [];
+  beforeAll(async () => {
+    node = await startNodeWithoutAgent({ version });
+  });
+  afterAll(async () => {
+    for (const name of namespaces) {
+      await execa("ip", ["netns", "del", name], { reject: false });
+      await berthCni("del", name);
+    }
+    await node.tearDown();
+  });
+
+  const berthCni = async (verb: "add" | "del", name: string, args = "") => {
+    const config = await readFile(node.paths.config, "utf8");
+    const binDir = /bin_dirs? = \[?"([^"]+)"/.exec(config)?.[1] ?? "";
+    const folders = ["--conf-dir", node.paths.cniConfDir, "--bin-dir", binDir];
+    const attachment = [
+      "--netns",
+      `/run/netns/${name}`,
+      "--container-id",
+      name,
+      ...(args === "" ? [] : ["--args", args]),
+    ];
+    await execa(builtBinary, ["cni", verb, ...folders, ...attachment]);
+  };
+
+  /** An attachment as the container runtime makes it for a pod. */
+  const attach = async (name: string, args: string) => {
+    await execa("ip", ["netns", "add", name]);
+    namespaces.push(name);
+    await berthCni("add", name, args);
+    return join(results, `${node.containerd.record.network}-${name}-eth0`);
+  };
+
+  /** The containers that have an address, of host-local. */
+  const owners = async () => {
+    const folder = join(node.paths.cniLeases, node.containerd.record.network);
+    const addresses = (await readdir(folder)).filter((file) => /^\d+(\.\d+){3}$/.test(file));
+    const texts = await Promise.all(addresses.map((file) => readFile(join(folder, file), "utf8")));
+    return texts.map((text) => text.split(/\s/)[0] ?? "").toSorted();
+  };
+
+  test("what the runtime has forgotten is deleted when its namespace is gone, and nothing else", async () => {
+    const id = node.containerd.record.network;
+    const nameOf = (what: string) => `${id}-${what}`;
+    const podArgs = (what: string) =>
+      `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${what};K8S_POD_INFRA_CONTAINER_ID=${nameOf(what)}`;
+    for (const what of ["lost", "kept"]) await attach(nameOf(what), podArgs(what));
+    await attach(nameOf("by-hand"), "");
+    const torn = await attach(nameOf("torn"), podArgs("torn"));
+    await writeFile(torn, (await readFile(torn, "utf8")).slice(0, 100));
+    for (const what of ["lost", "torn", "by-hand"]) await execa("ip", ["netns", "del", nameOf(what)]);
+    const all = ["by-hand", "kept", "lost", "torn"].map(nameOf);
+    expect(await owners()).toEqual(all);
+    await node.startAgent();
+    const line = await node.waitForLogLine("attachments to the network were deleted", nameOf("lost"), nameOf("torn"));
+    expect(line).not.toMatch(/kept|by-hand/);
+    expect(await owners()).toEqual([nameOf("by-hand"), nameOf("kept")]);
+  });
+
+  test("a pod whose cached result a killed runtime has left torn is stopped all the same", async () => {
+    await node.putManifest(podOf("web"));
+    await node.waitUntilRunning("web");
+    const [sandbox] = await node.sandboxes();
+    const file = join(results, `${node.containerd.record.network}-${sandbox?.id}-eth0`);
+    await node.containerd.kill9();
+    await writeFile(file, (await readFile(file, "utf8")).slice(0, 100));
+    await node.containerd.restart();
+    await node.waitForLogLine("a file of the network's cache is unreadable, and was set aside", sandbox?.id ?? "");
+    await node.removeFile("web.yaml");
+    await node.waitUntilGone("web");
+    await pollUntil("no address of the pod", 20_000, async () => !(await owners()).includes(sandbox?.id ?? ""));
+  });
+});

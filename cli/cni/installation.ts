@@ -102,7 +102,7 @@ export async function uninstallDelegate(
   const names = [...entries.filter(isOfBuiltin).map(nameOf), ...ofTorn.map(({ containerId }) => containerId)];
   if (names.length > 0)
     throw invalid(
-      `the built-in network has ${names.length} attachments, which only Berth can remove: ${names.join(", ")}`,
+      `the built-in network has attachments, which only Berth can remove: ${names.join(", ")}`,
     );
   await files.remove(list);
   const hasBinary = await isInstalled(binary, files);

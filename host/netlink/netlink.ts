@@ -58,7 +58,7 @@ export function createNetlink(): Netlink {
       // Kernels before 4.20 know only some of these options. Without the others their answers are longer, and can be read as well.
       for (const option of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK])
         symbols().setsockopt(descriptor, SOL_NETLINK, option, Int32Array.of(1), 4);
-      return createSocket(symbols(), descriptor);
+      return createSocket(symbols(), descriptor, errno);
     },
     openNamespace(path) {
       const descriptor = openPath(path);

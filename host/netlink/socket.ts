@@ -49,8 +49,8 @@ const MAX_DUMPS = 5;
 /** struct sockaddr_nl of the kernel: the family, and port and groups 0. */
 const KERNEL = Uint8Array.of(16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 
-/** Takes over the descriptor of an open netlink socket. */
-export function createSocket(calls: SocketCalls, descriptor: number): NetlinkSocket {
+/** Takes over the descriptor of an open netlink socket. `errno`: the name of the error of the last call of the C library. */
+export function createSocket(calls: SocketCalls, descriptor: number, errno: () => string): NetlinkSocket {
   const buffer = new Uint8Array(ANSWER_BYTES);
   let sequence = 0;
 
@@ -61,6 +61,7 @@ export function createSocket(calls: SocketCalls, descriptor: number): NetlinkSoc
 
   function send(bytes: Uint8Array, what: string): void {
     const sent = Number(calls.sendto(descriptor, bytes, BigInt(bytes.length), 0, KERNEL, KERNEL.length));
+    if (sent < 0) throw new NetlinkError(errno(), what, "");
     if (sent !== bytes.length)
       throw new NetlinkError("EIO", what, `the kernel has taken ${sent} of ${bytes.length} bytes`);
   }

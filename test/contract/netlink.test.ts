@@ -88,6 +88,9 @@ describe.skipIf(!isRoot)("netlink on this kernel", () => {
     expect(errorOf(() => readLink(socket, "br1"))).toMatchObject({ code: "ENODEV" });
     // The socket still works.
     expect(readLink(socket, "br0").name).toBe("br0");
+    socket.close();
+    const { code, message } = errorOf(() => readLink(socket, "br0"));
+    expect([code, message]).toEqual(["EBADF", "cannot read the link br0: EBADF"]);
   });
 
   test("an error has the kernel's own sentence, where it has one", () => {

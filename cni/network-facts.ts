@@ -71,16 +71,7 @@ export function cniProblemOf({
   notExecutable,
 }: CniFacts): string | undefined {
   if (file === undefined) return `${confDir} has no network configuration`;
-  return problem ?? missingBinaries({ file, binDirs, missingPlugins, notExecutable });
-}
-
-/** Which binaries a list needs that are missing or cannot be executed; undefined for a list that has them all, and without a list. */
-export function missingBinaries({
-  file,
-  binDirs,
-  missingPlugins,
-  notExecutable,
-}: Pick<CniFacts, "file" | "binDirs" | "missingPlugins" | "notExecutable">): string | undefined {
+  if (problem !== undefined) return problem;
   const needs = (names: readonly string[], what: string) =>
     names.length === 0 ? [] : `${joinWithAnd(names)}, and ${names.length === 1 ? "it is" : "they are"} not ${what}`;
   const missing = [needs(missingPlugins, `in ${joinWithAnd(binDirs)}`), needs(notExecutable, "executable")].flat();

@@ -49,14 +49,16 @@ export interface ResultCacheDeps {
   readonly onUnreadable?: (entry: UnreadableEntry) => void;
 }
 
-const FOLDER = "results";
-const ASIDE = ".unreadable";
-const MAX_FILE_BYTES = 4 << 20;
+/** Below the folder of the cache. */
+export const RESULTS_FOLDER = "results";
+/** The end of the name of a file that was set aside. */
+export const ASIDE_SUFFIX = ".unreadable";
+export const MAX_FILE_BYTES = 4 << 20;
 /** libcni does not write its files atomically: a file that is being written is complete a moment later. */
 const READ_AGAIN_AFTER_MS = [5, 20, 80] as const;
 
 export function createResultCache({ files, clock, onUnreadable }: ResultCacheDeps): ResultCache {
-  const pathOf = (fileName: string) => `${FOLDER}/${fileName}`;
+  const pathOf = (fileName: string) => `${RESULTS_FOLDER}/${fileName}`;
 
   async function readEntry(fileName: string, key?: AttachmentKey): Promise<CacheEntry | UnreadableEntry | undefined> {
     let entry = await readOnce(fileName, key);
@@ -80,7 +82,7 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
   }
 
   async function setAside(fileName: string, reason: string): Promise<UnreadableEntry> {
-    const unreadable = { fileName, asideName: `${fileName}${ASIDE}`, reason };
+    const unreadable = { fileName, asideName: `${fileName}${ASIDE_SUFFIX}`, reason };
     try {
       await files.rename(pathOf(fileName), pathOf(unreadable.asideName));
     } catch (error) {
@@ -94,7 +96,7 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
 
   /** What was set aside; undefined if its attachment has been removed since. */
   async function readAside(fileName: string): Promise<UnreadableEntry | undefined> {
-    const asideName = `${fileName}${ASIDE}`;
+    const asideName = `${fileName}${ASIDE_SUFFIX}`;
     const entry = await readOnce(asideName);
     if (entry === undefined) return undefined;
     const reason = typeof entry === "string" ? entry : "another program has written it after it was set aside";
@@ -109,17 +111,19 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
     },
     async write(entry) {
       const [path, text] = [pathOf(cacheFileName(entry)), encodeCacheEntry(entry)];
-      await inFolder(files, FOLDER, () => files.writeWithoutSync(path, text, 0o600));
+      await inFolder(files, RESULTS_FOLDER, () => files.writeWithoutSync(path, text, 0o600));
     },
     async remove(key) {
       const fileName = cacheFileName(key);
-      for (const name of [fileName, `${fileName}${ASIDE}`]) await files.remove(pathOf(name));
+      for (const name of [fileName, `${fileName}${ASIDE_SUFFIX}`]) await files.remove(pathOf(name));
     },
     addedAt: async (key) => (await files.stat(pathOf(cacheFileName(key))))?.modifiedMs,
     async list() {
-      const names = ((await files.list(FOLDER)) ?? []).flatMap(({ name, kind }) => (kind === "file" ? [name] : []));
-      const own = names.filter((name) => !name.endsWith(ASIDE) && !name.endsWith(".tmp"));
-      const aside = names.flatMap((name) => (name.endsWith(ASIDE) ? [name.slice(0, -ASIDE.length)] : []));
+      const names = ((await files.list(RESULTS_FOLDER)) ?? []).flatMap(({ name, kind }) =>
+        kind === "file" ? [name] : [],
+      );
+      const own = names.filter((name) => !name.endsWith(ASIDE_SUFFIX) && !name.endsWith(".tmp"));
+      const aside = names.flatMap((name) => (name.endsWith(ASIDE_SUFFIX) ? [name.slice(0, -ASIDE_SUFFIX.length)] : []));
       const alone = aside.filter((name) => !own.includes(name));
       const read = await Promise.all([...own.map((name) => readEntry(name)), ...alone.map(readAside)]);
       return {

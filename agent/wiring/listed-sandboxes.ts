@@ -1,4 +1,4 @@
-import type { ListedSandboxes } from "../../cni/delegate/collect-garbage.ts";
+import type { ListedSandboxes } from "../../cni/garbage.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import { PodSandboxState } from "../../proto/cri/gen/api.ts";

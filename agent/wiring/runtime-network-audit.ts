@@ -1,9 +1,8 @@
-import { chainIfUsable } from "../../cni/delegate/execute-call.ts";
+import { uptime } from "node:os";
 import type { Cni } from "../../cni/network.ts";
 import { usualCni } from "../../cni/network-facts.ts";
-import { createResultCache, type ResultCacheDeps } from "../../cni/result-cache.ts";
-import { collectRuntimeGarbage } from "../../cni/runtime/collect-garbage.ts";
-import { type CniFolders, containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
+import { createRuntimeGarbageCollection } from "../../cni/runtime/runtime-garbage.ts";
+import { containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { RuntimeControl } from "../../cri/runtime-control.ts";
 import type { Clock } from "../../host/clock.ts";
@@ -34,25 +33,18 @@ export interface RuntimeNetworkAuditDeps {
  * sets torn files of its cache aside, with which it could stop no pod.
  */
 export function auditRuntimeNetwork(deps: RuntimeNetworkAuditDeps): { stop(): Promise<void> } {
-  const { runtime, agent, hostFiles, cacheDir, clock, log } = deps;
-  const cacheFiles = createFiles(cacheDir);
-  const onUnreadable: ResultCacheDeps["onUnreadable"] = ({ asideName, reason }) =>
-    log.warn({ file: asideName, reason }, "a file of the network's cache is unreadable, and was set aside");
-  const cache = createResultCache({ files: cacheFiles, clock, onUnreadable });
-  const readFolders = async (): Promise<CniFolders> =>
-    containerdCni(containerdConfig(await runtime.verboseStatus())) ?? usualCni;
+  const { runtime, agent, cacheDir, clock, log } = deps;
+  const files = createFiles(cacheDir);
+  let opened: Pick<Cni, "del"> | undefined;
   const audit = createNetworkAudit({
     listSandboxes: () => listSandboxes(runtime, clock),
-    collectGarbage: (sandboxes, signal) =>
-      collectRuntimeGarbage(
-        {
-          ...{ cache, isNamespace: isNamespaceMount },
-          loadNetwork: async () => await chainIfUsable(hostFiles, (await readFolders()).confDir),
-          openCni: async () => await openCni(deps, cacheFiles, await readFolders(), onUnreadable),
-        },
-        sandboxes,
-        signal,
-      ),
+    collectGarbage: createRuntimeGarbageCollection({
+      ...{ files, isNamespace: isNamespaceMount, bootedAt: clock.now() - uptime() * 1_000, clock, log },
+      async openCni() {
+        opened ??= await openCni(deps, files);
+        return opened;
+      },
+    }),
     ...{ clock, log },
   });
   const unsubscribe = agent.runtimeListed.subscribe(audit.wake);
@@ -64,18 +56,22 @@ export function auditRuntimeNetwork(deps: RuntimeNetworkAuditDeps): { stop(): Pr
   };
 }
 
-/** Loaded lazily: on most nodes there is nothing to delete. */
+/** Loaded lazily: on most nodes there is nothing to delete. Rejects with `CriError`. */
 async function openCni(
-  { exec, hostFiles: files, env, clock }: RuntimeNetworkAuditDeps,
+  { runtime, exec, hostFiles: files, env, clock, log }: RuntimeNetworkAuditDeps,
   cacheFiles: Files,
-  { binDirs }: CniFolders,
-  onUnreadable: NonNullable<ResultCacheDeps["onUnreadable"]>,
 ): Promise<Pick<Cni, "del">> {
-  const [{ createExecutor }, { createNetlink }] = await Promise.all([
+  const [{ createExecutor }, { createNetlink }, status] = await Promise.all([
     import("../../cni/executor.ts"),
     import("../../host/netlink/netlink.ts"),
+    runtime.verboseStatus(),
   ]);
-  const description = `berth run, pid ${process.pid}`;
-  const options = { exec, files, cacheFiles, netlink: createNetlink(), clock, binDirs, env, description, onUnreadable };
-  return createExecutor(options).createCni(() => undefined);
+  const { binDirs } = containerdCni(containerdConfig(status)) ?? usualCni;
+  const executor = createExecutor({
+    ...{ exec, files, cacheFiles, netlink: createNetlink(), clock, binDirs, env },
+    description: `berth run, pid ${process.pid}`,
+    onUnreadable: ({ asideName, reason }) =>
+      log.warn({ file: asideName, reason }, "a file of the network's cache is unreadable, and was set aside"),
+  });
+  return executor.createCni(() => undefined);
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CriError } from "../../cri/error.ts";
@@ -64,63 +64,8 @@ test("a plugin's answer to STATUS in the runtime's message stays as it is", asyn
   expect(await read(false, undefined, answer)).toEqual([answer, 1]);
 });
 
-test("a runtime that does not tell its folders keeps its words", async () => {
+test("a network that is ready costs no further call, and a runtime that does not tell its folders keeps its words", async () => {
+  expect(await read(true)).toEqual(["", 0]);
   const refused = async () => Promise.reject(new CriError("UNAVAILABLE", "Status", "the runtime is away"));
   expect(await read(false, refused)).toEqual([words, 1]);
-  expect(await read(true, refused)).toEqual(["", 1]);
-  expect(await read(true, async () => StatusResponse.fromPartial({ info: {} }))).toEqual(["", 1]);
-});
-
-/** NetworkReady of a runtime that calls its network ready, after each step. */
-async function readReady(...steps: readonly (() => Promise<unknown>)[]) {
-  verboseCalls = 0;
-  const cni = { confDir: join(folder, "net.d"), binDirs: [join(folder, "bin")] };
-  let isAway = false;
-  const verboseStatus = async () => {
-    verboseCalls += 1;
-    return StatusResponse.fromPartial({ info: { config: JSON.stringify({ cni }) } });
-  };
-  const status = withNetworkCause(
-    async () => {
-      if (isAway) throw new CriError("UNAVAILABLE", "Status", "the runtime is away");
-      return StatusResponse.fromPartial({ status: { conditions: [{ type: "NetworkReady", status: true }] } });
-    },
-    { runtime: { verboseStatus }, files: createFiles("/"), log: new FakeLog() },
-  );
-  const seen: unknown[] = [];
-  for (const step of steps) {
-    await step();
-    const condition = (await status()).status?.conditions[0];
-    seen.push(condition?.status === true ? verboseCalls : condition?.message);
-  }
-  isAway = true;
-  await expect(status()).rejects.toThrow("the runtime is away");
-  isAway = false;
-  await status();
-  return [...seen, verboseCalls];
-}
-
-test("a network that the runtime calls ready is not, as long as a binary of its list is missing", async () => {
-  const bridge = join(folder, "bin/bridge");
-  const list = JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ type: "bridge" }] });
-  const needs = `Network plugin returns error: ${folder}/net.d/10-pods.conflist needs`;
-  const nothing = async () => undefined;
-  expect(
-    await readReady(
-      nothing,
-      () => writeList("{"),
-      () => writeList(list),
-      () => writeFile(bridge, "", { mode: 0o644 }),
-      () => chmod(bridge, 0o755),
-      nothing,
-    ),
-  ).toEqual([
-    1,
-    1,
-    `${needs} bridge, and it is not in ${folder}/bin`,
-    `${needs} ${bridge}, and it is not executable`,
-    3,
-    3,
-    4,
-  ]);
 });

@@ -1,11 +1,11 @@
-import { cniProblemOf, missingBinaries, readCniFacts, usualCni } from "../../cni/network-facts.ts";
-import { type CniFolders, containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
+import { cniProblemOf, readCniFacts, usualCni } from "../../cni/network-facts.ts";
+import { containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
 import { CriError } from "../../cri/error.ts";
 import type { CriCallOptions, Runtime } from "../../cri/runtime.ts";
 import type { RuntimeControl } from "../../cri/runtime-control.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
-import { withNetworkProblem, withNetworkReady } from "../observed/node/network-condition.ts";
+import { withNetworkReady } from "../observed/node/network-condition.ts";
 
 interface NetworkCauseDeps {
   readonly runtime: Pick<RuntimeControl, "verboseStatus">;
@@ -15,55 +15,34 @@ interface NetworkCauseDeps {
 }
 
 /**
- * A runtime's status whose condition NetworkReady also knows the files of its network. If it is not ready, it says which file or
- * program is missing, after the runtime's words, which say only that its network is not initialized. If the runtime calls it ready
- * and its list needs a binary that is missing, it is not: every pod would fail. Rejects as `status`.
+ * A runtime's status whose condition NetworkReady also says which file or program is missing, since the runtime says only that its
+ * network is not initialized. The runtime's words come first. While the network is ready nothing more is read. Rejects as `status`.
  *
  * It does not call STATUS of the plugins. containerd from 2.0 on and CRI-O call it whenever they are asked for their status, and
  * include the plugin's answer in their message: a second call would start each plugin twice. Earlier releases of containerd do not
  * speak CNI 1.1.0, which has introduced STATUS.
  */
 export function withNetworkCause(status: Runtime["status"], deps: NetworkCauseDeps): Runtime["status"] {
-  // While the network is ready the runtime is asked once for its folders: its configuration changes only when it starts again.
-  let known: { readonly folders: CniFolders | undefined } | undefined;
   return async (options) => {
-    const response = await status(options).catch((error: unknown) => {
-      known = undefined;
-      throw error;
-    });
-    const condition = response.status?.conditions.find(({ type }) => type === "NetworkReady");
-    if (condition === undefined) return response;
-    if (condition.status) {
-      known ??= await readOrLog(deps, async () => ({ folders: await readFolders(deps, options) }));
-      const folders = known?.folders;
-      // Without the runtime's own folders nothing contradicts it.
-      const missing = folders && (await readOrLog(deps, async () => missingBinaries(await readFacts(deps, folders))));
-      // It may have started again with other folders.
-      if (missing !== undefined) known = undefined;
-      return withNetworkProblem(response, missing);
-    }
-    known = undefined;
-    const cause = await readOrLog(deps, async () => {
-      return cniProblemOf(await readFacts(deps, (await readFolders(deps, options)) ?? usualCni));
-    });
+    const response = await status(options);
+    const isNotReady = response.status?.conditions.some(({ type, status: is }) => type === "NetworkReady" && !is);
+    const cause = isNotReady === true ? await readCause(deps, options) : undefined;
     if (cause === undefined) return response;
-    return withNetworkReady(response, (one) => ({
-      ...one,
-      message: one.message === "" ? cause : `${one.message}: ${cause}`,
-    }));
+    return withNetworkReady(response, (condition) => {
+      const { message } = condition;
+      return { ...condition, message: message === "" ? cause : `${message}: ${cause}` };
+    });
   };
 }
 
-const readFacts = ({ files }: NetworkCauseDeps, folders: CniFolders) => readCniFacts(files, folders);
-
-/** Undefined for a runtime that does not tell them. */
-const readFolders = async ({ runtime }: NetworkCauseDeps, options: CriCallOptions | undefined) =>
-  containerdCni(containerdConfig(await runtime.verboseStatus(options)));
-
-/** Undefined if it cannot be read. */
-async function readOrLog<T>({ log }: NetworkCauseDeps, read: () => Promise<T>): Promise<T | undefined> {
+/** Undefined if what the runtime uses is in order, or cannot be read. */
+async function readCause(
+  { runtime, files, log }: NetworkCauseDeps,
+  options: CriCallOptions | undefined,
+): Promise<string | undefined> {
   try {
-    return await read();
+    const folders = containerdCni(containerdConfig(await runtime.verboseStatus(options))) ?? usualCni;
+    return cniProblemOf(await readCniFacts(files, folders));
   } catch (error) {
     if (!(error instanceof CriError || error instanceof FilesError)) throw error;
     log.debug({ err: error }, "cannot read the network configuration of the container runtime");

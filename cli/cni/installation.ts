@@ -101,9 +101,7 @@ export async function uninstallDelegate(
   const ofTorn = recordedAttachments().filter((each) => torn.has(cacheFileName(each)));
   const names = [...entries.filter(isOfBuiltin).map(nameOf), ...ofTorn.map(({ containerId }) => containerId)];
   if (names.length > 0)
-    throw invalid(
-      `the built-in network has attachments, which only Berth can remove: ${names.join(", ")}`,
-    );
+    throw invalid(`the built-in network has attachments, which only Berth can remove: ${names.join(", ")}`);
   await files.remove(list);
   const hasBinary = await isInstalled(binary, files);
   if (hasBinary) await files.remove(binary);

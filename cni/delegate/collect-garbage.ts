@@ -5,6 +5,7 @@ import { type AttachmentKey, type CacheEntry, cacheFileName, isOfPod, keyOfFileN
 import { type NetworkConf, parseNetworkConf } from "../conf.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, throwFailures } from "../error.ts";
+import type { CollectedGarbage, ListedSandboxes } from "../garbage.ts";
 import { type CachedAttachment, type ChooseValid, type Cni, NO_PARAMETERS } from "../network.ts";
 import type { ResultCache } from "../result-cache.ts";
 import { deleteSecondaryNetworks } from "../secondary/pod-networks.ts";
@@ -26,20 +27,6 @@ export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "con
   readonly socket: string;
   /** Whether a network namespace is mounted at a path. */
   readonly isNamespace: (path: string) => Promise<boolean>;
-}
-
-/** All sandboxes of the container runtime. */
-export interface ListedSandboxes {
-  /** Whether each is ready, by its id. */
-  readonly isReady: ReadonlyMap<string, boolean>;
-  /** When the runtime was asked for them, by the monotonic clock. */
-  readonly listedAtMs: number;
-}
-
-export interface CollectedGarbage {
-  readonly deleted: readonly AttachmentKey[];
-  /** After how many milliseconds those that were too young can be decided; undefined if there were none. */
-  readonly againAfterMs: number | undefined;
 }
 
 /**

@@ -43,11 +43,13 @@ const siteOf = (network: string): Site => {
   if (site === undefined) throw new Error(`no pods of ${network}`);
   return site;
 };
-const servers: { close(): void }[] = [];
+/** What is closed at the end, the last one first. */
+const opened: { close(): void }[] = [];
 
 /** Makes both pods and the machine, and starts the servers. */
 async function createSite(addPod: (node: Node, name: string, change: Conf) => Promise<Pod>): Promise<Site> {
   const node = createNode();
+  opened.push(node);
   const machine = connectMachine(node);
   const add = async (name: string, change: Conf = {}) => {
     const pod = await addPod(node, name, change);
@@ -65,11 +67,11 @@ async function createSite(addPod: (node: Node, name: string, change: Conf) => Pr
     [node.namespace, 70],
     [machine, 60],
   ] as const)
-    servers.push(serveTcp(namespace, "::", port));
-  servers.push(await serveUdp(server.namespace, "::", 53));
-  servers.push(serveTcp(node.namespace, "127.0.0.1", 9999));
+    opened.push(serveTcp(namespace, "::", port));
+  opened.push(await serveUdp(server.namespace, "::", 53));
+  opened.push(serveTcp(node.namespace, "127.0.0.1", 9999));
   // A program of the node at the address at which no host port can be.
-  servers.push(serveTcp(node.namespace, "::1", 8080));
+  opened.push(serveTcp(node.namespace, "::1", 8080));
   return { node, machine, server, client };
 }
 
@@ -81,8 +83,8 @@ beforeAll(async () => {
     const namespace = node.namespaces.create();
     const input = { binDir, node: node.namespace, containerId, netns: namespace.path };
     // As container runtimes do before the chain.
-    addByPrograms({ ...input, ifName: "lo" }, [{ type: "loopback" }]);
-    const result = addByPrograms(input, [bridgeConf(node.folder), { type: "portmap", snat: true, ...change }]);
+    await addByPrograms({ ...input, ifName: "lo" }, [{ type: "loopback" }]);
+    const result = await addByPrograms(input, [bridgeConf(node.folder), { type: "portmap", snat: true, ...change }]);
     const [ipv4 = "", ipv6 = ""] = ipsOf(result);
     return { namespace, ipv4, ipv6 };
   };
@@ -90,8 +92,7 @@ beforeAll(async () => {
 }, 600_000);
 
 afterAll(() => {
-  for (const each of servers) each.close();
-  for (const { node } of sites.values()) node.close();
+  for (const each of opened.toReversed()) each.close();
 });
 
 /**
@@ -100,6 +101,8 @@ afterAll(() => {
  */
 type Row = readonly [string, (site: Site) => TestNamespace, (site: Site) => string, number, Answer, Answer?];
 type Answer = (site: Site) => string | undefined;
+/** As one argument: Bun takes a parameter that a row does not fill for a callback that ends the test. */
+const named = (row: Row) => [row[0], row] as const;
 const expectedOf = (site: Site, network: string, seen: Answer, seenByChain: Answer = seen) =>
   (network === CHAIN ? seenByChain : seen)(site);
 const ofPod =
@@ -114,7 +117,7 @@ const inNode = ({ node }: Site) => node.namespace;
 const inMachine = ({ machine }: Site) => machine;
 
 describe.skipIf(!isRoot).each([BUILTIN, CHAIN])("a connection by TCP in %s", (network) => {
-  test.each<Row>([
+  const rows: readonly Row[] = [
     ["from pod to pod", inPod("client"), ofPod("server", "ipv4"), 80, ofPod("client", "ipv4")],
     ["from pod to pod by IPv6", inPod("client"), ofPod("server", "ipv6"), 80, ofPod("client", "ipv6")],
     ["from a pod to itself", inPod("server"), ofPod("server", "ipv4"), 80, ofPod("server", "ipv4")],
@@ -168,7 +171,8 @@ describe.skipIf(!isRoot).each([BUILTIN, CHAIN])("a connection by TCP in %s", (ne
       8080,
       () => undefined,
     ],
-  ])("%s", async (_name, from, to, port, seen, seenByChain) => {
+  ];
+  test.each(rows.map(named))("%s", async (_name, [, from, to, port, seen, seenByChain]) => {
     const site = siteOf(network);
     const expected = expectedOf(site, network, seen, seenByChain);
     expect(await askTcp(from(site), to(site), port, expected !== undefined)).toBe(expected ?? NO_ANSWER);
@@ -193,16 +197,17 @@ test.skipIf(!isRoot || !hasBridgeFilter)(
 );
 
 describe.skipIf(!isRoot).each([BUILTIN, CHAIN])("a datagram by UDP in %s", (network) => {
-  test.each<Row>([
+  const rows: readonly Row[] = [
     ["from another machine to a host port", inMachine, () => "192.0.2.1", 5353, () => "192.0.2.2"],
     ["from another machine to a host port by IPv6", inMachine, () => "fd02::1", 5353, () => "fd02::2"],
     ["from the node to a host port at 127.0.0.1", inNode, () => "127.0.0.1", 5353, () => "10.88.0.1"],
     ["from the pod itself to its host port", inPod("server"), () => "192.0.2.1", 5353, () => "10.88.0.1"],
-  ])("%s", async (_name, from, to, port, seen, seenByChain) => {
+  ];
+  test.each(rows.map(named))("%s", async (_name, [, from, to, port, seen, seenByChain]) => {
     const site = siteOf(network);
     const [address, expected] = [to(site), expectedOf(site, network, seen, seenByChain)];
     const udp = await createUdpClient(from(site), address.includes(":") ? 6 : 4);
-    servers.push(udp);
+    opened.push(udp);
     expect(await udp.ask(address, port, expected !== undefined)).toBe(expected ?? NO_ANSWER);
   });
 });
@@ -217,11 +222,11 @@ describe.skipIf(!isRoot)("a datagram by UDP", () => {
       const { node, machine } = siteOf(BUILTIN);
       const change = { runtimeConfig: { portMappings: [{ hostPort: 5400, containerPort: 53, protocol: "udp" }] } };
       const udp = await createUdpClient(machine, family);
-      servers.push(udp);
+      opened.push(udp);
       expect(await udp.ask(address, 5400, false)).toBe(NO_ANSWER);
       for (const name of [`first-${family}`, `second-${family}`]) {
         const pod = await node.addPod(name, change);
-        servers.push(await serveUdp(pod.namespace, "::", 53, name));
+        opened.push(await serveUdp(pod.namespace, "::", 53, name));
         expect(await udp.ask(address, 5400, true)).toBe(name);
         await node.call("DEL", pod.id);
       }

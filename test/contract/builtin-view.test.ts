@@ -17,7 +17,7 @@ beforeAll(async () => {
   ours = (await node.addPod("c1")).namespace;
   theirs = other.namespaces.create();
   const input = { binDir: await pluginFolder(), node: other.namespace, containerId: "c1", netns: theirs.path };
-  addByPrograms(input, [bridgeConf(other.folder)]);
+  await addByPrograms(input, [bridgeConf(other.folder)]);
 }, 600_000);
 afterAll(() => {
   for (const each of nodes) each.close();

@@ -221,6 +221,8 @@ inMountNamespace(import.meta.path, "networks executed by berth cni and by cnitoo
           const gc = await runOnNetwork(executor, "gc");
           const { stdout: cached } = await execa("find", ["/var/lib/cni/results", "-type", "f"]);
           const outer = await readNetworkView("ip", "netns", "exec", "outer");
+          // Berth also names the state of each plugin.
+          if (executor === "berth") expect(JSON.parse(status.stdout)).toMatchObject({ isReady: true });
           return { exitCodes: [status.exitCode, gc.exitCode], cached, leases: await leases(), outer };
         });
       const expected = await collected("cnitool");

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { execa } from "execa";
 import { unpackPackages } from "../bed/packages.ts";
 import type { Conf } from "./builtin-fixture.ts";
 import type { TestNamespace } from "./network-namespaces.ts";
@@ -27,11 +28,11 @@ interface AddInput {
   readonly ifName?: string;
 }
 
-/** Executes ADD of these plugins, one after the other, and returns the result of the last one. Throws with the words of one that fails. */
-export function addByPrograms(
+/** Executes ADD of these plugins, one after the other, and returns the result of the last one. Rejects with the words of one that fails. */
+export async function addByPrograms(
   { binDir, node, containerId, netns, ifName = "eth0" }: AddInput,
   plugins: readonly Conf[],
-): Conf {
+): Promise<Conf> {
   const env = {
     CNI_COMMAND: "ADD",
     CNI_CONTAINERID: containerId,
@@ -44,10 +45,12 @@ export function addByPrograms(
   let prevResult: Conf | undefined;
   for (const plugin of plugins) {
     const conf = { cniVersion: "1.0.0", name: "pods", ...plugin, ...(prevResult !== undefined && { prevResult }) };
-    const argv = ["nsenter", `--net=${node.path}`, "--", join(binDir, String(plugin["type"]))];
-    const { exitCode, stdout } = Bun.spawnSync(argv, { env, stdin: Buffer.from(JSON.stringify(conf)) });
-    if (exitCode !== 0) throw new Error(`${String(plugin["type"])}: ${stdout.toString()}`);
-    prevResult = JSON.parse(stdout.toString()) as Conf;
+    const argv = [`--net=${node.path}`, "--", join(binDir, String(plugin["type"]))];
+    const { exitCode, stdout } = await execa("nsenter", argv, {
+      ...{ env, extendEnv: false, input: JSON.stringify(conf), reject: false },
+    });
+    if (exitCode !== 0) throw new Error(`${String(plugin["type"])}: ${stdout}`);
+    prevResult = JSON.parse(stdout) as Conf;
   }
   return prevResult ?? {};
 }

@@ -46,7 +46,9 @@ function goPrograms(name: string, module: string, paths: readonly string[]): GoP
   const moduleFolder = join(import.meta.dirname, name);
   const programFolder = () => {
     const version = requiredVersion(readFileSync(join(moduleFolder, "go.mod"), "utf8"), module);
-    return join(cacheFolder(), "upstream", `${name}-${version}`);
+    // A folder with other programs of the same release is not taken for this one.
+    const which = paths.length === 1 ? "" : `-${Bun.hash(paths.join()).toString(16)}`;
+    return join(cacheFolder(), "upstream", `${name}-${version}${which}`);
   };
   const isBuilt = () => paths.every((path) => isExecutable(join(programFolder(), basename(path))));
   return {

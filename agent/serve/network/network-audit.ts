@@ -1,6 +1,6 @@
 import type { AttachmentKey } from "../../../cni/cache-entry.ts";
-import type { CollectedGarbage, ListedSandboxes } from "../../../cni/delegate/collect-garbage.ts";
 import { CniError, cniCodes, describeCniError } from "../../../cni/error.ts";
+import type { CollectedGarbage, ListedSandboxes } from "../../../cni/garbage.ts";
 import { type BackoffOptions, createBackoffCounter } from "../../../host/async/backoff.ts";
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import { createLogOnce, type LogOnce } from "../../../host/async/log-once.ts";

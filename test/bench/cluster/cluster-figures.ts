@@ -148,7 +148,7 @@ export function idleFigures(
 }
 
 function startFigures({ starts }: ClusterResult): readonly Figure[] {
-  return [{ ...pair("process start → new node Ready", "ms", starts, medianOf), goal: limit(300) }];
+  return [{ ...pair("process start → new node Ready", "ms", starts, medianOf), isSingle: true, goal: limit(300) }];
 }
 
 function exitFigures({ exits }: ClusterResult): readonly Figure[] {

@@ -56,6 +56,34 @@ async function killRuntimes(node: TestNode, random: () => number, forMs: number)
 }
 
 /**
+ * Kills the runtime during a call of one of the `missing` classes, and removes the class from them. If none is in flight within
+ * `waitMs`, kills the runtime then.
+ */
+export async function killRuntimeDuringOneOf(
+  node: TestNode,
+  missing: Set<CallClass>,
+  random: () => number,
+  { waitMs, awayMs }: { readonly waitMs: number; readonly awayMs: number },
+): Promise<Kill> {
+  const calls = followRuntimeCalls(node.containerd.logFile);
+  const end = performance.now() + waitMs;
+  while (missing.size > 0 && performance.now() < end) {
+    const { inFlight } = await calls();
+    const wanted = inFlight.map((call) => call.class).find((callClass) => missing.has(callClass));
+    if (wanted === undefined) {
+      await pause(2);
+      continue;
+    }
+    await pause(random() * WITHIN_MS[wanted]);
+    const kill = await killRuntimeDuring(node, wanted, calls, awayMs);
+    if (kill === undefined) continue;
+    missing.delete(wanted);
+    return kill;
+  }
+  return await killRuntime(node, awayMs);
+}
+
+/**
  * Kills the runtime if a call of `callClass` is in flight, else returns undefined. The runtime is stopped meanwhile, so
  * that no call can return between the look at it and the kill.
  */

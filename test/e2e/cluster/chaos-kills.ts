@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 import { type Relay, startRelay } from "../../upstream/tcp-relay.ts";
+import { CALL_CLASSES, killRuntimeDuringOneOf } from "./call-kills.ts";
 import { type AgentKills, type Kill, killAgents, killRuntime } from "./kills.ts";
 import type { ClusterNode, NetworkPath } from "./node.ts";
 
@@ -24,9 +25,14 @@ export interface KillReport extends AgentKills {
 
 type Random = () => number;
 
+/** How long a kill of the runtime alone waits for a call of a class in which it was not killed yet. */
+const AIM_MS = 5_000;
+const GIVE_UP_MS = 300_000;
+
 /**
  * Kills or interrupts agent, runtime, API server, etcd and the network to them at random times, for at least `forMs`
- * and until each was hit once. All of them work again when it returns.
+ * and until each was hit once, and the runtime during a call of each class. All of them work again when it returns. Throws if a
+ * class was not met within five minutes.
  */
 export async function injectFaults(
   cluster: ClusterNode & { readonly network: RelayedNetwork },
@@ -38,19 +44,30 @@ export async function injectFaults(
   // With a random sequence of its own, so that it does not change the sequence of the others.
   const restarting = killAgents(cluster.node, manyPodsConfiguration, random() * 1e9, calm.signal);
   const runtimeKills: Kill[] = [];
-  const faults = faultsOf(cluster, random, async (awayMs) => {
-    runtimeKills.push(await killRuntime(cluster.node, awayMs));
+  const missing = new Set(CALL_CLASSES);
+  const faults = faultsOf(cluster, random, {
+    atRandom: async (awayMs) => void runtimeKills.push(await killRuntime(cluster.node, awayMs)),
+    async duringCall(awayMs) {
+      const options = { waitMs: AIM_MS, awayMs };
+      runtimeKills.push(await killRuntimeDuringOneOf(cluster.node, missing, random, options));
+    },
   });
-  const end = performance.now() + forMs;
-  do {
-    // Each one once per round, in a random order.
-    for (const name of Object.keys(faults).toSorted(() => random() - 0.5)) {
-      await pause(random() * 2_000);
-      await faults[name]?.();
-      hits[name] = (hits[name] ?? 0) + 1;
-    }
-  } while (performance.now() < end);
-  calm.abort();
+  const began = performance.now();
+  try {
+    do {
+      // Each one once per round, in a random order.
+      for (const name of Object.keys(faults).toSorted(() => random() - 0.5)) {
+        await pause(random() * 2_000);
+        await faults[name]?.();
+        hits[name] = (hits[name] ?? 0) + 1;
+      }
+      if (performance.now() > began + GIVE_UP_MS)
+        throw new Error(`the runtime could not be killed during calls of these classes: ${[...missing].join(", ")}`);
+    } while (missing.size > 0 || performance.now() < began + forMs);
+  } finally {
+    calm.abort();
+    await restarting;
+  }
   const { kills, unexpectedExits } = await restarting;
   return { hits: { ...hits, agent: kills.length }, kills: [...runtimeKills, ...kills], unexpectedExits };
 }
@@ -59,16 +76,16 @@ export async function injectFaults(
 function faultsOf(
   { node, plane, network }: ClusterNode & { readonly network: RelayedNetwork },
   random: Random,
-  killRuntimeFor: (awayMs: number) => Promise<void>,
+  killRuntime: Readonly<Record<"atRandom" | "duringCall", (awayMs: number) => Promise<void>>>,
 ): Readonly<Record<string, () => Promise<void>>> {
-  const runtime = () => killRuntimeFor(random() * 2_000);
+  const runtime = () => killRuntime.atRandom(random() * 2_000);
   const apiServer = async () => {
     await plane.stopApiServer();
     await pause(random() * 3_000);
     await plane.startApiServer();
   };
   return {
-    runtime,
+    runtime: () => killRuntime.duringCall(random() * 2_000),
     "API server": apiServer,
     etcd: async () => {
       await plane.stopEtcd();

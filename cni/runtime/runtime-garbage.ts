@@ -1,0 +1,181 @@
+import type { Clock, Instant } from "../../host/clock.ts";
+import type { Files } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log/log.ts";
+import { isObject } from "../../proto/is-object.ts";
+import { type AttachmentKey, type CacheEntry, decodeCacheEntry, isOfPod } from "../cache-entry.ts";
+import { cachedConfIfUsable } from "../cached-conf.ts";
+import { DELEGATE_NETWORK } from "../delegate-network.ts";
+import { CniError, describeCniError } from "../error.ts";
+import type { CollectedGarbage, ListedSandboxes } from "../garbage.ts";
+import type { Cni } from "../network.ts";
+import { ASIDE_SUFFIX, MAX_FILE_BYTES, RESULTS_FOLDER } from "../result-cache.ts";
+
+/** What is known of an attachment that a container runtime has made itself. */
+export interface RuntimeAttachmentFacts {
+  /** Whether a container runtime has made it for a pod. */
+  readonly isOfPod: boolean;
+  /** Whether a sandbox of this runtime has it. */
+  readonly hasSandbox: boolean;
+  /** `unknown` if the cache does not say where it is, or it cannot be looked at. */
+  readonly netns: "mounted" | "gone" | "unknown";
+  /** Whether this process sees the network namespaces of the runtime's pods; undefined if no pod shows it. */
+  readonly seesNamespaces: boolean | undefined;
+  /** Whether it was made before the machine booted: then its pod has ended, whoever made it. */
+  readonly isBeforeBoot: boolean;
+}
+
+/**
+ * Whether an attachment has outlived its pod, and nothing but this agent will delete it. The runtime calls DEL for the sandboxes that
+ * it knows. Other runtimes may share the cache, and a sandbox in creation is not listed yet: both have a namespace, which an agent
+ * with mounts of its own may not see.
+ */
+export function isLeftOver(facts: RuntimeAttachmentFacts): boolean {
+  if (!facts.isOfPod || facts.hasSandbox || facts.netns !== "gone") return false;
+  return facts.seesNamespaces ?? facts.isBeforeBoot;
+}
+
+export interface RuntimeGarbageDeps {
+  /** Rooted at libcni's cache, `/var/lib/cni` on a node. */
+  readonly files: Pick<Files, "list" | "read" | "stat" | "rename">;
+  /** Whether a network namespace is mounted at a path. */
+  readonly isNamespace: (path: string) => Promise<boolean>;
+  readonly bootedAt: Instant;
+  /** Opened only if there is something to delete. */
+  readonly openCni: () => Promise<Pick<Cni, "del">>;
+  readonly clock: Pick<Clock, "now">;
+  readonly log: Pick<Log, "warn">;
+}
+
+/**
+ * How old a file that is not JSON must be to be torn. libcni does not write its files atomically, and a disk may keep the writer waiting.
+ * An entry that is set aside too early costs little: the runtime's DEL works without it.
+ */
+const TORN_AFTER_MS = 10_000;
+
+/**
+ * Creates a function that deletes the attachments that a container runtime has made itself and that have outlived their pods, as when
+ * it was killed during RunPodSandbox or has lost its state: it calls no DEL for them any more, and their addresses stay taken. The
+ * function also sets torn files of the cache aside, with which the runtime's own DEL fails each time.
+ *
+ * It does not call GC of the plugins: no ADD may run meanwhile, and the runtime takes no lock of ours. It tries each attachment once:
+ * a failure is logged, and a plugin that was uninstalled is not searched again and again. Rejects with `FilesError` if the cache
+ * cannot be read, and with the signal's reason when that aborts.
+ */
+export function createRuntimeGarbageCollection(
+  deps: RuntimeGarbageDeps,
+): (sandboxes: Pick<ListedSandboxes, "isReady">, signal: AbortSignal) => Promise<CollectedGarbage> {
+  const tried = new Set<string>();
+  return async (sandboxes, signal) => {
+    const { found, againAfterMs } = await readCache(deps);
+    const stale = (await findLeftOver(deps, found, sandboxes)).filter(({ fileName }) => !tried.has(fileName));
+    const deleted: AttachmentKey[] = [];
+    const cni = stale.length === 0 ? undefined : await deps.openCni();
+    for (const { fileName, entry } of stale) {
+      tried.add(fileName);
+      if (cni !== undefined && (await deleteOrLog(deps, cni, entry, signal))) deleted.push(keyOf(entry));
+    }
+    return { deleted, againAfterMs };
+  };
+}
+
+const keyOf = ({ network, containerId, ifName }: CacheEntry): AttachmentKey => ({ network, containerId, ifName });
+
+interface CachedFile {
+  readonly fileName: string;
+  readonly entry: CacheEntry;
+  readonly writtenAt: Instant;
+}
+
+/** Reads the entries of the cache, and sets torn files aside. `againAfterMs`: when one that may be in writing is old enough. */
+async function readCache(deps: RuntimeGarbageDeps) {
+  const { files, clock } = deps;
+  const found: CachedFile[] = [];
+  let againAfterMs: number | undefined;
+  for (const { name: fileName, kind } of (await files.list(RESULTS_FOLDER)) ?? []) {
+    // The agent that owns the delegate cares for its entries.
+    if (kind !== "file" || fileName.endsWith(ASIDE_SUFFIX) || fileName.startsWith(`${DELEGATE_NETWORK}-`)) continue;
+    const path = `${RESULTS_FOLDER}/${fileName}`;
+    const stat = await files.stat(path);
+    if (stat === undefined) continue;
+    const text = await files.read(path, MAX_FILE_BYTES);
+    const entry = decodeCacheEntry(text, undefined);
+    if (typeof entry !== "string") found.push({ fileName, entry, writtenAt: stat.modifiedMs });
+    if (isJson(text)) continue;
+    const leftMs = stat.modifiedMs + TORN_AFTER_MS - clock.now();
+    if (leftMs <= 0 || leftMs > TORN_AFTER_MS) await setAside(deps, path);
+    else againAfterMs = Math.max(againAfterMs ?? 0, leftMs);
+  }
+  return { found, againAfterMs };
+}
+
+/** Another form of entry, as of another release of libcni, is not torn. */
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    // Only whether it is JSON matters.
+    return false;
+  }
+}
+
+async function setAside({ files, log }: RuntimeGarbageDeps, path: string): Promise<void> {
+  await files.rename(path, `${path}${ASIDE_SUFFIX}`);
+  log.warn({ file: `${path}${ASIDE_SUFFIX}` }, "a file of the network's cache is torn, and was set aside");
+}
+
+async function findLeftOver(
+  deps: RuntimeGarbageDeps,
+  found: readonly CachedFile[],
+  { isReady }: Pick<ListedSandboxes, "isReady">,
+): Promise<readonly CachedFile[]> {
+  const looked: (CachedFile & Pick<RuntimeAttachmentFacts, "netns">)[] = [];
+  for (const file of found) looked.push({ ...file, netns: await lookAt(deps, namespaceOf(file.entry)) });
+  const ofReady = looked.filter(({ entry, netns }) => isReady.get(entry.containerId) === true && netns !== "unknown");
+  const seesNamespaces = ofReady.length === 0 ? undefined : ofReady.every(({ netns }) => netns === "mounted");
+  return looked.filter(({ entry, netns, writtenAt }) =>
+    isLeftOver({
+      ...{ isOfPod: isOfPod(entry), hasSandbox: isReady.has(entry.containerId), netns, seesNamespaces },
+      isBeforeBoot: writtenAt < deps.bootedAt,
+    }),
+  );
+}
+
+/** libcni before 1.1 does not write the namespace into its entries, but results name it; empty if neither does. */
+function namespaceOf({ netns, result }: CacheEntry): string {
+  const { interfaces } = result;
+  if (netns !== "" || !Array.isArray(interfaces)) return netns;
+  const paths = interfaces.map((each: unknown) => (isObject(each) ? each["sandbox"] : undefined));
+  return paths.find((path): path is string => typeof path === "string" && path !== "") ?? "";
+}
+
+async function lookAt({ isNamespace }: RuntimeGarbageDeps, netns: string): Promise<RuntimeAttachmentFacts["netns"]> {
+  if (netns === "") return "unknown";
+  try {
+    return (await isNamespace(netns)) ? "mounted" : "gone";
+  } catch {
+    // A path that this process may not look at says nothing.
+    return "unknown";
+  }
+}
+
+/** Whether DEL has succeeded. */
+async function deleteOrLog(
+  { log }: RuntimeGarbageDeps,
+  cni: Pick<Cni, "del">,
+  entry: CacheEntry,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    // By the entry, also if another process has deleted it since.
+    await cni.del(entry.network, entry, cachedConfIfUsable(entry), signal);
+    return true;
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    const { network, containerId, ifName } = entry;
+    const reason = describeCniError(error);
+    const message = "an attachment whose sandbox is gone cannot be deleted; its addresses may stay taken";
+    log.warn({ attachment: `${network} ${containerId} ${ifName}`, reason }, message);
+    return false;
+  }
+}

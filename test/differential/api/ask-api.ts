@@ -1,10 +1,11 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
 import { createApiClient } from "../../fakes/api-client.ts";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 import { createCertificateAuthority } from "../../upstream/pki.ts";
-import { fieldPaths } from "../stats/page-shape.ts";
+import { fieldsOf } from "../stats/page-shape.ts";
 import { type ApiCase, type ApiUser, apiCases, LOGS_FILE, LOGS_FOLDER, nameOf } from "./api-cases.ts";
 
 /** What is compared of an answer: its status, the headers that clients use, and its body with the machine's values replaced. */
@@ -12,6 +13,8 @@ export interface ComparedAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | readonly string[];
+  /** If the fields of the body are compared: their values as JSON, those of the elements of a list on a line each. */
+  readonly values?: Readonly<Record<string, string>>;
   /** The node has not closed the connection, although it was the last request. */
   readonly isOpen?: true;
 }
@@ -121,7 +124,7 @@ function compared(answer: string, compares: ApiCase["compares"]): ComparedAnswer
   return {
     status: Number(statusLine.split(" ")[1]),
     headers: Object.fromEntries(headers),
-    body: bodyOf(body, compares),
+    ...bodyOf(body, compares),
   };
 }
 
@@ -141,12 +144,22 @@ function withoutChunks(text: string): string {
 /** What comes after a name: the kubelet selects one of four delimiters by chance, so that no program reads the page. */
 const NAME_OF_STATUSZ = /^(?:Warning|Started|Up|Go version|Binary version|Emulation version|Paths)\b/;
 
-function bodyOf(body: string, compares: ApiCase["compares"]): string | readonly string[] {
-  if (compares === "none") return "";
-  if (compares === "fields" && body.startsWith("{")) return [...fieldPaths(JSON.parse(body))].toSorted();
-  if (compares === "names") return body.split("\n").map((line) => NAME_OF_STATUSZ.exec(line)?.[0] ?? line);
-  return withoutMachine(body);
+function bodyOf(body: string, compares: ApiCase["compares"]): Pick<ComparedAnswer, "body" | "values"> {
+  if (compares === "none") return { body: "" };
+  if (compares === "fields" && body.startsWith("{")) {
+    const fields = Map.groupBy(fieldsOf(JSON.parse(body)), ([path]) => path);
+    const values = [...fields].map(([path, all]) => [
+      path,
+      all.map(([, each]) => withoutMachine(JSON.stringify(each))).join("\n"),
+    ]);
+    return { body: [...fields.keys()].toSorted(), values: Object.fromEntries(values) };
+  }
+  if (compares === "names") return { body: body.split("\n").map((line) => NAME_OF_STATUSZ.exec(line)?.[0] ?? line) };
+  return { body: withoutMachine(body) };
 }
+
+/** The folder of a bed, which mkdtemp(3) names. */
+const FOLDER = new RegExp(`${RegExp.escape(tmpdir())}/berth-\\w+-\\w{6}\\b`, "g");
 
 /** Replaces what differs between two nodes, or between two runs. */
 function withoutMachine(text: string): string {
@@ -155,36 +168,6 @@ function withoutMachine(text: string): string {
     .replaceAll(/\b[0-9a-f]{64}\b/g, "ID")
     .replaceAll(/\b[0-9a-f]{60}\b/g, "BOUNDARY")
     .replaceAll(/\b(?!2020-)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)/g, "TIME")
-    .replaceAll(/\b127\.0\.0\.1:\d+/g, "127.0.0.1:PORT");
-}
-
-/**
- * The parts of answers that differ, as `CASE: status`, `CASE: header NAME` or `CASE: body`. Of bodies whose fields are compared,
- * each field that only one of them has: `CASE: without FIELD`, if Berth's lacks it, or `CASE: with FIELD`.
- */
-export function differencesOf(
-  kubelet: Readonly<Record<string, ComparedAnswer>>,
-  berth: Readonly<Record<string, ComparedAnswer>>,
-): readonly string[] {
-  return Object.entries(kubelet).flatMap(([name, expected]) => {
-    const answer = berth[name];
-    if (answer === undefined) return [`${name}: no answer`];
-    const headers = [...new Set([...Object.keys(expected.headers), ...Object.keys(answer.headers)])];
-    return [
-      ...(expected.status === answer.status ? [] : [`${name}: status`]),
-      ...headers.filter((key) => expected.headers[key] !== answer.headers[key]).map((key) => `${name}: header ${key}`),
-      ...(expected.isOpen === answer.isOpen ? [] : [`${name}: end of the connection`]),
-      ...differencesOfBodies(expected.body, answer.body).map((difference) => `${name}: ${difference}`),
-    ];
-  });
-}
-
-function differencesOfBodies(expected: ComparedAnswer["body"], answered: ComparedAnswer["body"]): readonly string[] {
-  if (JSON.stringify(expected) === JSON.stringify(answered)) return [];
-  if (typeof expected === "string" || typeof answered === "string") return ["body"];
-  const fields = [
-    ...expected.filter((field) => !answered.includes(field)).map((field) => `without ${field}`),
-    ...answered.filter((field) => !expected.includes(field)).map((field) => `with ${field}`),
-  ];
-  return fields.length > 0 ? fields : ["body"];
+    .replaceAll(/\b127\.0\.0\.1:\d+/g, "127.0.0.1:PORT")
+    .replaceAll(FOLDER, "FOLDER");
 }

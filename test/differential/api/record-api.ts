@@ -1,6 +1,6 @@
 // Records how the reference kubelet answers the requests of api-cases.ts into test/golden/kubelet-api, in a minute or two:
 // `bun test/differential/api/record-api.ts`, as root.
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pods } from "../../../kube/resource.ts";
@@ -11,10 +11,10 @@ import { pollUntil } from "../../bed/poll-until.ts";
 import { createAdminClient } from "../../upstream/admin-client.ts";
 import { startControlPlane } from "../../upstream/control-plane.ts";
 import { createPods } from "../../upstream/create-pods.ts";
-import { builtVersion } from "../../upstream/programs.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { containerdRelease } from "../bed-settings.ts";
 import { apiPods, areApiPodsSettled } from "./api-pods.ts";
+import { writeApiRecording } from "./api-recording.ts";
 import { askApi } from "./ask-api.ts";
 
 process.chdir(join(import.meta.dirname, "../../.."));
@@ -54,8 +54,7 @@ try {
     );
     const { port } = JSON.parse(await readFile(bedPaths(stateDir).kubeletConfig, "utf8")) as { readonly port: number };
     const answers = await askApi(plane, port);
-    const recording = { kubelet: builtVersion(), containerd: containerdRelease, answers };
-    await writeFile("test/golden/kubelet-api/answers.json", `${JSON.stringify(recording, null, 1)}\n`);
+    await writeApiRecording(answers);
     console.log(`${Object.keys(answers).length} answers`);
   } finally {
     await kubelet.kill9();

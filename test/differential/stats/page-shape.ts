@@ -47,10 +47,15 @@ export function metricShapes(
 }
 
 /** The paths of all fields of a JSON value in their order: `pods[].containers[].cpu.time`. */
-export function fieldPaths(value: unknown, prefix = ""): readonly string[] {
-  if (Array.isArray(value)) return [...new Set(value.flatMap((each) => fieldPaths(each, `${prefix}[]`)))];
-  if (typeof value !== "object" || value === null) return [prefix];
-  return Object.entries(value).flatMap(([key, each]) => fieldPaths(each, prefix === "" ? key : `${prefix}.${key}`));
+export function fieldPaths(value: unknown): readonly string[] {
+  return [...new Set(fieldsOf(value).map(([path]) => path))];
+}
+
+/** All fields of a JSON value in their order, each with its path as of {@link fieldPaths}. Elements of a list have one path. */
+export function fieldsOf(value: unknown, prefix = ""): readonly (readonly [path: string, value: unknown])[] {
+  if (Array.isArray(value)) return value.flatMap((each) => fieldsOf(each, `${prefix}[]`));
+  if (typeof value !== "object" || value === null) return [[prefix, value]];
+  return Object.entries(value).flatMap(([key, each]) => fieldsOf(each, prefix === "" ? key : `${prefix}.${key}`));
 }
 
 /** The values of one list that the other does not have, as lines. */

@@ -6,6 +6,9 @@ test("the recording is of these requests", async () => {
   expect(Object.keys(await readApiRecording())).toEqual(apiCases.map(nameOf));
 });
 
-test("a recording of another kubelet is refused", async () => {
-  await expect(readApiRecording("1.35.0-etcd-3.6.8")).rejects.toThrow(/are of kubelet .*, not 1\.35\.0-etcd/);
+test("a recording of other requests, another bed or another kubelet is refused", async () => {
+  await expect(readApiRecording({})).rejects.toThrow(/of other requests, pods or settings/);
+  await expect(readApiRecording(undefined, "1.35.0-etcd-3.6.8")).rejects.toThrow(
+    /are of kubelet .*, not 1\.35\.0-etcd/,
+  );
 });

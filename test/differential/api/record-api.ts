@@ -14,7 +14,7 @@ import { createPods } from "../../upstream/create-pods.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { containerdRelease } from "../bed-settings.ts";
 import { apiPods, areApiPodsSettled } from "./api-pods.ts";
-import { writeApiRecording } from "./api-recording.ts";
+import { apiSettings, writeApiRecording } from "./api-recording.ts";
 import { askApi } from "./ask-api.ts";
 
 process.chdir(join(import.meta.dirname, "../../.."));
@@ -31,8 +31,7 @@ try {
     endpoint: containerd.endpoint,
     stateDir,
     configuration: {
-      localStorageCapacityIsolation: true,
-      address: "0.0.0.0",
+      ...apiSettings,
       authentication: {
         anonymous: { enabled: false },
         webhook: { enabled: true },

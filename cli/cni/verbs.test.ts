@@ -43,6 +43,16 @@ pods: ready
   });
 });
 
+test("list names the networks that there are if it does not know one", async () => {
+  const deps = {
+    files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
+    cache: { list: async () => ({ entries: [], unreadable: [] }) },
+    columns: Number.POSITIVE_INFINITY,
+  } as unknown as CniVerbDeps;
+  const unknown = runVerb.list({ ...settings, verb: "list", network: "zzz" }, deps);
+  await expect(unknown).rejects.toThrow('/c has no network "zzz", only pods');
+});
+
 test("list shows the files of the cache that are unreadable", async () => {
   const of = (network: string) => ({
     ...{ fileName: `${network}-3f2a-eth0`, asideName: `${network}-3f2a-eth0.unreadable` },

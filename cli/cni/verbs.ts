@@ -61,6 +61,9 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     const torn = unreadable.filter(
       (file) => network === undefined || keyOfFileName(file.fileName, network) !== undefined,
     );
+    // Says which networks there are. One without a list may still have attachments.
+    if (network !== undefined && found.length + own.length + torn.length === 0)
+      await loadNetwork(files, confDir, network);
     const text = all.length === 0 ? `${confDir} has no network configuration\n` : networkTable(found, own, columns);
     const networks = found.map((entry) => ({
       file: entry.file,

@@ -20,7 +20,7 @@ export interface RuntimeAttachmentFacts {
   readonly netns: "mounted" | "gone" | "unknown";
   /** Whether this process sees the network namespaces of the runtime's pods; undefined if no pod shows it. */
   readonly seesNamespaces: boolean | undefined;
-  /** Whether it was made before the machine booted: then its pod has ended, whoever made it. */
+  /** Whether it was made before the machine booted: then its pod has ended, also one of another runtime. */
   readonly isBeforeBoot: boolean;
 }
 

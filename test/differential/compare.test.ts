@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
 import {
-  acceptsAnyValue,
   compareRuns,
   type Finding,
   fieldsOf,
@@ -249,19 +248,6 @@ test("accepts that one kubelet run misses a crash loop's second wait and the oth
   expect(found(rows({}), rows({}), rows(wait(20)))).toEqual(["deliberate"]);
   expect(found(rows({}), rows({}), rows(wait(10)))).toEqual(["difference"]);
   expect(found(rows({}), rows({}), rows(waitOf("init-loop_NAMESPACE(another)")(20)))).toEqual(["difference"]);
-});
-
-test("no entry of the lists matches any value of a side", () => {
-  expect([...knownDifferences.deliberate, ...knownDifferences.timingDependent].filter(acceptsAnyValue)).toEqual([]);
-  expect(acceptsAnyValue({ ...entry, kubelet: /^/, berth: [/^/, undefined] })).toBe(true);
-  expect(acceptsAnyValue({ ...entry, kubelet: /^/ })).toBe(true);
-  expect(acceptsAnyValue({ ...entry, kubelet: /^/, within: 2 })).toBe(true);
-  const { berth: _berth, ...withoutBerth } = entry;
-  const { kubelet: _kubelet, ...withoutKubelet } = entry;
-  expect(acceptsAnyValue({ ...withoutBerth, kubelet: /./ })).toBe(true);
-  expect(acceptsAnyValue({ ...withoutKubelet, berth: /./ })).toBe(true);
-  expect(acceptsAnyValue(withoutBerth)).toBe(false);
-  expect(acceptsAnyValue({ ...entry, kubelet: /^×\d$/, berth: [/^×\d$/, undefined] })).toBe(false);
 });
 
 test("compares the fields of all runs of a pod", () => {

@@ -42,6 +42,8 @@ export interface KnownDifference {
    * entry, which exists as long as the recording has the kubelet's side (`findUnrecordedEntries`).
    */
   readonly mayAgree?: true;
+  /** Texts that patterns of the entry match, where the recording has none (`findOpenPatterns`). */
+  readonly examples?: readonly string[];
   readonly reason: string;
 }
 
@@ -193,14 +195,10 @@ function numberOf(text = "0"): number {
   return Number(text.replace(/^×/, ""));
 }
 
-function matches(expected: KnownDifference["kubelet"], actual: string | undefined): boolean {
+/** Whether a name, field or value is an expected one. */
+export function matches(expected: KnownDifference["kubelet"], actual: string | undefined): boolean {
   if (Array.isArray(expected)) return expected.some((each: ExpectedValue) => matches(each, actual));
   return expected instanceof RegExp ? actual !== undefined && expected.test(actual) : expected === actual;
-}
-
-/** Whether one side of an entry matches any value. Such an entry would hide unexpected differences. */
-export function acceptsAnyValue({ kubelet, berth }: KnownDifference): boolean {
-  return [kubelet, berth].some((side) => ["-", "×99", "any other\ntext"].every((text) => matches(side, text)));
 }
 
 /** The entries whose kubelet's side no recorded run shows, in any field of any of their pods. */

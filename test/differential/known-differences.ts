@@ -1,6 +1,7 @@
 import { allCases } from "./cases/all.ts";
 import { hasEnded, isThereAndHasEnded } from "./cases/pod-case.ts";
 import type { KnownDifference, KnownDifferences } from "./compare.ts";
+import { mountFailures } from "./mount-failures.ts";
 import {
   backOffOf,
   crashing,
@@ -13,6 +14,8 @@ import {
   timingDependent,
 } from "./timing-dependent-differences.ts";
 
+/** The containers of the pods whose containers crash. */
+const anyContainer = "(main|other|side|first)";
 /** The values of these fields in a crash loop: the second and the third instance have ended. */
 const ofCrash = /^(0|3|5|12|13|Completed|Error|TIME|containerd:\/\/INSTANCE [12] OF (main|other|side|first))$/;
 
@@ -49,6 +52,8 @@ const hasItsExit =
 const namesProbe =
   "the event names the failed probe; the kubelet omits the event where the whole pod ends with the container";
 
+const probeError =
+  "event Warning Unhealthy spec.containers{main}: Readiness probe errored and resulted in unknown state: ";
 const namesPort = "the message names the port that the container lacks; the kubelet reports the error of its parser";
 
 const isNotRetried =
@@ -57,7 +62,9 @@ const isNotRetried =
 const keepsNodeToItself =
   "the message is the same for every path that a subPath may not lead to; the kubelet's shows which of them exist";
 
-const sentenceOfError = "the event says in a sentence what the file system has refused; the kubelet gives the call";
+const subPathError = (what: string) => `failed to ${what} for volumeMount "data" of container "[a-z-]+"`;
+const failedSubPath = (what: string) =>
+  new RegExp(String.raw`^event Warning Failed spec\.containers\{[a-z-]+\}: Error: ${subPathError(what)}$`);
 
 const namesOf = (cases: typeof allCases) => new RegExp(`^(${cases.map(({ name }) => name).join("|")})$`);
 /** The pods that end. Whether the kubelet's status shows that their network is gone differs between its runs. */
@@ -121,21 +128,21 @@ const deliberate: readonly KnownDifference[] = [
   },
   {
     pod: refusedSubPaths,
-    field: /^event Warning Failed\b.*: failed to create subPath directory for volumeMount /,
+    field: failedSubPath("create subPath directory"),
     kubelet: "×2",
     reason: keepsNodeToItself,
   },
   {
     pod: refusedSubPaths,
-    field: /^event Warning Failed\b.*: failed to prepare subPath for volumeMount /,
+    field: failedSubPath("prepare subPath"),
     berth: fewTimes,
     reason: keepsNodeToItself,
   },
   {
     pod: refusedSubPaths,
     field: /^settled containerStatuses\[\S+\]\.state\.waiting\.message$/,
-    kubelet: /^failed to create subPath directory for volumeMount /,
-    berth: /^failed to prepare subPath for volumeMount /,
+    kubelet: new RegExp(`^${subPathError("create subPath directory")}$`),
+    berth: new RegExp(`^${subPathError("prepare subPath")}$`),
     reason: keepsNodeToItself,
   },
   ...(
@@ -166,8 +173,8 @@ const deliberate: readonly KnownDifference[] = [
     {
       pod: crashing,
       field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.lastState\.terminated\.containerID$`),
-      kubelet: new RegExp(`^containerd://INSTANCE ${instance} OF `),
-      berth: new RegExp(`^containerd://INSTANCE ${instance + 1} OF `),
+      kubelet: new RegExp(`^containerd://INSTANCE ${instance} OF ${anyContainer}$`),
+      berth: new RegExp(`^containerd://INSTANCE ${instance + 1} OF ${anyContainer}$`),
       reason: showsBackOff,
     },
     {
@@ -243,12 +250,17 @@ const deliberate: readonly KnownDifference[] = [
     kubelet: "×1",
     reason: namesProbe,
   },
-  {
-    pod: ["startup-fails", "liveness-ends-it"],
-    field: /^event Normal Killing spec.containers\{main\}: Container main failed (startup|liveness) probe$/,
+  ...(
+    [
+      ["startup-fails", "startup"],
+      ["liveness-ends-it", "liveness"],
+    ] as const
+  ).map(([pod, probe]) => ({
+    pod,
+    field: `event Normal Killing spec.containers{main}: Container main failed ${probe} probe`,
     berth: "×1",
     reason: namesProbe,
-  },
+  })),
   ...Object.entries(startError).flatMap(([field, value]) => [
     ...["later", "gone"].map((snapshot) => ({
       pod: "debug-command-missing",
@@ -277,53 +289,23 @@ const deliberate: readonly KnownDifference[] = [
   },
   {
     pod: "unready-by-name",
-    field: /^event Warning Unhealthy\b.*: strconv\.Atoi: parsing "none": invalid syntax$/,
+    field: `${probeError}strconv.Atoi: parsing "none": invalid syntax`,
     kubelet: fewTimes,
     reason: namesPort,
   },
   {
     pod: "unready-by-name",
-    field: /^event Warning Unhealthy\b.*: container main has no port "none"$/,
+    field: `${probeError}container main has no port "none"`,
     berth: fewTimes,
     reason: namesPort,
   },
-  {
-    pod: /^(no-volume|host-path-no)-|unknown-handler$|-fqdn-too-long$|^user-namespace$/,
-    field: /^settled (container|initContainer)Statuses\[(main|first)\]\.state\.waiting\.message$/,
-    berth: /^(MountVolume\.|Unable to attach or mount volumes: |Failed to create pod sandbox)/,
-    reason: "a waiting container names the cause in its message",
-  },
-  {
-    pod: /^(no-volume-(claim-)?)?host-path-/,
-    field: /^event Warning FailedMount: .* is not a (directory|file|socket file|block device|character device)$/,
-    kubelet: fewTimes,
-    reason: "the actual type of the file follows the kubelet's message",
-  },
-  {
-    pod: /^(no-volume-(claim-)?)?host-path-/,
-    field:
-      /^event Warning FailedMount: .* is not a (directory|file|socket file|block device|character device): it (is|does) /,
-    berth: /^×[1-3]$/,
-    reason: "the actual type of the file follows the kubelet's message",
-  },
-  {
-    pod: /^no-volume-host-path-(file|folder)-in-/,
-    field: /^event Warning FailedMount: .* : (open|mkdir) STATE\/host\/\S+: (no such file or|not a) directory$/,
-    kubelet: fewTimes,
-    reason: sentenceOfError,
-  },
-  {
-    pod: /^no-volume-host-path-(file|folder)-in-/,
-    field:
-      /^event Warning FailedMount: .* : STATE\/host\/\S+ (does not exist|is below something that is not a directory)$/,
-    berth: /^×[1-3]$/,
-    reason: sentenceOfError,
-  },
+  ...mountFailures,
   {
     pod: ["token-of-a-group", "empty-dirs-of-a-group", "objects-of-a-group"],
     field: /^(settled|gone) inside main: mountinfo \//,
     kubelet: /^- r[ow],relatime tmpfs rw,size=NODE-MEMORY-K$/,
     berth: /^- r[ow],relatime tmpfs rw,size=NODE-MEMORY-K,mode=3777,gid=2345$/,
+    examples: ["- rw,relatime tmpfs rw,size=NODE-MEMORY-K,mode=3777,gid=2345"],
     reason: "a tmpfs has its mode and group from the start; the kubelet changes them once it is mounted",
   },
   {
@@ -352,7 +334,8 @@ const deliberate: readonly KnownDifference[] = [
   ),
   {
     pod: /ready-by-(exec|delay|no-command)$|^liveness-(fails-once|ends-it)$/,
-    field: /^event Warning Unhealthy\b.* errored and resulted in unknown state: (?!.*no\/such\/command)/,
+    field:
+      /^event Warning Unhealthy spec\.containers\{main\}: (Readiness|Liveness) probe errored and resulted in unknown state: rpc error: code = Canceled desc = context canceled$/,
     kubelet: [/^×\d\d?$/, undefined],
     reason: "the container may be stopped during a probe: the kubelet repeats the probe, Berth ignores it",
   },

@@ -37,14 +37,15 @@ export const timingDependent: readonly KnownDifference[] = [
     field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
     kubelet: [backOffOf(40), undefined],
     berth: backOffOf(20),
+    examples: ["back-off 40s restarting failed container=main pod=crash-loop_NAMESPACE(UID)"],
     reason: showsBackOff,
   },
   {
-    // On all sides it depends on timing whether the network is already removed.
+    // A kubelet may already show that the network is removed.
     pod: /^static(-crash-loop)?$/,
     field: "gone conditions[PodReadyToStartContainers].status",
     kubelet: ["True", "False"],
-    berth: ["True", "False"],
+    berth: "True",
     reason: manifestRemoved,
   },
   {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { arbitraryJson } from "../test/fakes/arbitrary-json.ts";
-import { decodeCacheEntry } from "./cache-entry.ts";
+import { decodeCacheEntry, encodeCacheEntry } from "./cache-entry.ts";
 import { parseNetworkConf } from "./conf.ts";
 import { decodeDelegateCall, encodeDelegateCall } from "./delegate/delegate-call.ts";
 import { CniError } from "./error.ts";
@@ -21,6 +21,11 @@ function orCniError<T>(read: () => T): T | undefined {
     expect(error).toBeInstanceOf(CniError);
     return undefined;
   }
+}
+
+/** A test whose inputs are all rejected shows nothing of what is read. */
+function expectSomeRead(read: number): void {
+  expect(read).toBeGreaterThan(numRuns / 20);
 }
 
 const octet = fc.nat(255);
@@ -60,6 +65,15 @@ const fieldNames = [
   "kind",
 ];
 const anyFields = fc.dictionary(fc.constantFrom(...fieldNames), arbitraryJson);
+/** Valid objects, and some in which one field is replaced. */
+const nearly = (valid: fc.Arbitrary<object>) =>
+  fc.oneof(
+    valid,
+    fc
+      .tuple(valid, fc.dictionary(fc.constantFrom(...fieldNames), arbitraryJson, { maxKeys: 1 }))
+      .map(([fields, other]) => ({ ...fields, ...other })),
+  );
+const toText = (value: unknown) => JSON.stringify(value);
 
 test(
   "every valid result is read again from each version that has its fields",
@@ -91,13 +105,24 @@ test(
 test(
   "any JSON is a result, or a CniError says why not",
   () => {
+    const written = fc
+      .tuple(validResult, fc.constantFrom(...cniVersions))
+      .map(([result, version]) => formatResult(result, version));
+    let read = 0;
     fc.assert(
-      fc.property(fc.oneof(anyFields, arbitraryJson), fc.constantFrom(...cniVersions), (value, version) => {
-        const result = orCniError(() => parseResult(value, version));
-        if (result !== undefined) orCniError(() => formatResult(result, version));
-      }),
+      fc.property(
+        fc.oneof(anyFields, arbitraryJson, nearly(written)),
+        fc.constantFrom(...cniVersions),
+        (value, version) => {
+          const result = orCniError(() => parseResult(value, version));
+          if (result === undefined) return;
+          const again = orCniError(() => formatResult(result, version));
+          if (again !== undefined && result.ips.length > 0) read += 1;
+        },
+      ),
       { numRuns },
     );
+    expectSomeRead(read);
   },
   longMs,
 );
@@ -105,16 +130,29 @@ test(
 test(
   "any text is a network, or a CniError says why not",
   () => {
-    const text = fc.oneof(
-      anyFields.map((fields) => JSON.stringify(fields)),
-      fc.string(),
+    const plugin = fc.record(
+      {
+        type: fc.constantFrom("bridge", "portmap", "a"),
+        capabilities: fc.dictionary(fc.constantFrom("ips", "mac"), fc.boolean()),
+        ipam: fc.constantFrom({ type: "host-local" }, { type: "" }, {}),
+      },
+      { requiredKeys: ["type"] },
     );
+    const own = { name: fc.constantFrom("lan", "a.b-c"), cniVersion: fc.constantFrom(...cniVersions) };
+    const list = fc.record(
+      { ...own, plugins: fc.array(nearly(plugin), { minLength: 1 }), disableCheck: fc.constantFrom(true, "false") },
+      { requiredKeys: ["name"] },
+    );
+    const single = fc.tuple(fc.record(own), plugin).map(([network, fields]) => ({ ...network, ...fields }));
+    const text = fc.oneof(fc.oneof(anyFields, nearly(list), nearly(single)).map(toText), fc.string());
+    let read = 0;
     fc.assert(
       fc.property(text, fc.constantFrom("list", "single plugin", "by type"), (content, form) => {
-        orCniError(() => parseNetworkConf(content, "a text", form));
+        if (orCniError(() => parseNetworkConf(content, "a text", form)) !== undefined) read += 1;
       }),
       { numRuns },
     );
+    expectSomeRead(read);
   },
   longMs,
 );
@@ -130,18 +168,26 @@ test(
       args: fc.array(fc.oneof(fc.tuple(fc.constantFrom("A", "B"), fc.string()), arbitraryJson)),
       capabilityArgs: fc.oneof(anyFields, arbitraryJson),
     });
-    const text = fc.oneof(
-      fields.map((value) => JSON.stringify(value)),
-      arbitraryJson.map((value) => JSON.stringify(value)),
-      fc.string(),
-    );
+    const valid = fc.record({
+      verb: fc.constantFrom("ADD", "DEL", "CHECK"),
+      containerId: fc.constantFrom("3f2a", "a-b"),
+      netns: fc.constantFrom("/n", "/run/netns/a"),
+      ifName: fc.constantFrom("eth0", "net1"),
+      args: fc.array(fc.tuple(fc.constantFrom("A", "B"), fc.string())),
+      capabilityArgs: anyFields,
+    });
+    const text = fc.oneof(fc.oneof(fields, valid, arbitraryJson).map(toText), fc.string());
+    let read = 0;
     fc.assert(
       fc.property(text, (request) => {
         const call = orCniError(() => decodeDelegateCall(request));
-        if (call !== undefined) expect(decodeDelegateCall(encodeDelegateCall(call))).toEqual(call);
+        if (call === undefined) return;
+        read += 1;
+        expect(decodeDelegateCall(encodeDelegateCall(call))).toEqual(call);
       }),
       { numRuns },
     );
+    expectSomeRead(read);
   },
   longMs,
 );
@@ -149,17 +195,22 @@ test(
 test(
   "any output of a plugin is an object, nothing, or a CniError",
   () => {
-    const output = fc.oneof(
-      fc.string(),
-      arbitraryJson.map((value) => JSON.stringify(value)),
-    );
+    const output = fc.oneof(fc.string(), fc.oneof(arbitraryJson, anyFields).map(toText));
+    let read = 0;
     fc.assert(
-      fc.property(output, fc.string(), fc.option(fc.string(), { nil: undefined }), (stdout, stderr, failure) => {
-        const fields = orCniError(() => readPluginOutput("p", { failure, stdout, stderr }));
-        if (failure !== undefined) expect(fields).toBeUndefined();
-      }),
+      fc.property(
+        output,
+        fc.string(),
+        fc.option(fc.string(), { nil: undefined, freq: 2 }),
+        (stdout, stderr, failure) => {
+          const fields = orCniError(() => readPluginOutput("p", { failure, stdout, stderr }));
+          if (failure !== undefined) expect(fields).toBeUndefined();
+          if (fields !== undefined) read += 1;
+        },
+      ),
       { numRuns },
     );
+    expectSomeRead(read);
   },
   longMs,
 );
@@ -167,18 +218,30 @@ test(
 test(
   "any text is a cache entry, or a text says why not",
   () => {
-    const text = fc.oneof(
-      anyFields.map((fields) => JSON.stringify(fields)),
-      fc.string(),
-    );
     const key = { network: "n", containerId: "c", ifName: "eth0" };
+    const valid = fc.record({
+      network: fc.string(),
+      containerId: fc.string(),
+      ifName: fc.string(),
+      netns: fc.string(),
+      args: fc.dictionary(fc.string(), fc.string()).map((args) => new Map(Object.entries(args))),
+      capabilityArgs: anyFields,
+      config: fc.string(),
+      result: anyFields,
+    });
+    const written = valid.map((entry): object => JSON.parse(encodeCacheEntry(entry)));
+    const text = fc.oneof(fc.oneof(anyFields, nearly(written)).map(toText), fc.string());
+    let read = 0;
     fc.assert(
       fc.property(text, (content) => {
         const entry = decodeCacheEntry(content, key);
-        expect(typeof entry === "string" || typeof entry.network === "string").toBe(true);
+        if (typeof entry === "string") return;
+        expect(typeof entry.network).toBe("string");
+        if (entry.config !== "") read += 1;
       }),
       { numRuns },
     );
+    expectSomeRead(read);
   },
   longMs,
 );
@@ -196,14 +259,17 @@ test(
       fc.array(fc.constantFrom("lan", "a/lan", "lan@net1", "lan@st0")).map((names) => names.join(",")),
       fc.string(),
     );
+    let read = 0;
     fc.assert(
       fc.property(text, (annotation) => {
         const pod = { namespace: "shop", ifName: "eth0" };
         const selections = orCniError(() => parseNetworksAnnotation(annotation, pod)) ?? [];
         expect(new Set(["eth0", ...selections.map(({ ifName }) => ifName)]).size).toBe(selections.length + 1);
+        if (selections.length > 0) read += 1;
       }),
       { numRuns },
     );
+    expectSomeRead(read);
   },
   longMs,
 );

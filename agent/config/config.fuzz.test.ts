@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Json, mergePatch, toJson, toNode } from "../../proto/yaml/value-node.ts";
+import type { FlagType } from "./flags/flag.ts";
 import { flagGroups } from "./flags/flag-table.ts";
 import type { Field } from "./kubelet-config/field.ts";
 import { schema } from "./kubelet-config/schema.ts";
@@ -44,17 +45,41 @@ const anyConfig = fc.dictionary(
   { maxKeys: 8 },
 );
 
+const soundFields = (maxLength: number) =>
+  fc
+    .subarray(
+      rows.filter(([path]) => !path.includes(".") && path !== "featureGates"),
+      { maxLength },
+    )
+    .chain((some) => fc.record(Object.fromEntries(some.map(([path, field]) => [path, soundValue(field)]))))
+    .map(withoutUndefined);
+/** A few sound fields, and at most one with any value. */
+const nearlySound = fc
+  .tuple(soundFields(3), fc.option(anyConfig, { freq: 2 }))
+  .map(([fields, others]) => ({ ...fields, ...Object.fromEntries(Object.entries(others ?? {}).slice(0, 1)) }));
+
 test(
   "any fields with any values load or throw a ConfigError",
   async () => {
-    const property = fc.asyncProperty(anyConfig, async (fields) => {
-      await load([], JSON.stringify({ ...head, ...fields }));
+    let accepted = 0;
+    const property = fc.asyncProperty(fc.oneof(anyConfig, { arbitrary: nearlySound, weight: 3 }), async (fields) => {
+      const loaded = await load([], JSON.stringify({ ...head, ...fields }));
+      if (loaded?.kind === "config" && Object.keys(fields).length > 0) accepted += 1;
     });
     await fc.assert(property, { numRuns: wholeRuns });
+    expect(accepted).toBeGreaterThan(wholeRuns / 20);
   },
   longMs,
 );
 
+const soundTexts: Readonly<Partial<Record<FlagType, readonly string[]>>> = {
+  bool: ["true", "false"],
+  duration: ["1m", "2h"],
+  mapStringString: ["a=b"],
+};
+const soundFlag = fc.constantFrom(
+  ...flags.flatMap(({ name, type }) => (soundTexts[type] ?? []).map((text) => `--${name}=${text}`)),
+);
 const anyFlag = fc.oneof(
   fc
     .tuple(
@@ -73,28 +98,30 @@ const anyFlag = fc.oneof(
 test(
   "any command line loads or throws a ConfigError",
   async () => {
+    let accepted = 0;
     const isHarmless = (word: string) => !/^--config/.test(word);
-    const property = fc.asyncProperty(fc.array(anyFlag.filter(isHarmless), { maxLength: 6 }), async (argv) => {
-      await load(argv);
-    });
+    const property = fc.asyncProperty(
+      fc.oneof(
+        fc.array(anyFlag.filter(isHarmless), { maxLength: 6 }),
+        fc.array(soundFlag, { minLength: 1, maxLength: 2 }),
+      ),
+      async (argv) => {
+        const loaded = await load(argv);
+        if (loaded?.kind === "config" && argv.length > 0) accepted += 1;
+      },
+    );
     await fc.assert(property, { numRuns: wholeRuns });
+    expect(accepted).toBeGreaterThan(wholeRuns / 20);
   },
   longMs,
 );
-
-const sound = fc
-  .subarray(
-    rows.filter(([path]) => !path.includes(".") && path !== "featureGates"),
-    { maxLength: 12 },
-  )
-  .chain((some) => fc.record(Object.fromEntries(some.map(([path, field]) => [path, soundValue(field)]))));
 
 test(
   "a loaded configuration, written to a file, loads as itself",
   async () => {
     let accepted = 0;
-    const property = fc.asyncProperty(sound, async (fields) => {
-      const loaded = await load([], JSON.stringify({ ...head, ...withoutUndefined(fields) }));
+    const property = fc.asyncProperty(soundFields(12), async (fields) => {
+      const loaded = await load([], JSON.stringify({ ...head, ...fields }));
       if (loaded?.kind !== "config") return;
       accepted += 1;
       const again = await load([], JSON.stringify(loaded.kubelet));

@@ -1,7 +1,6 @@
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { compilerOf } from "../cli/compile-delegate.ts";
 import { unpackPackages } from "./bed/packages.ts";
 import { resetBeds } from "./bed/reset.ts";
 import { announce, announceFailures, check } from "./check.ts";
@@ -43,8 +42,6 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   print(`reports in ${reports}`);
-  if (Bun.which(compilerOf()) === null)
-    print(`the static form of berth-cni is not tested, since this machine has no C compiler ${compilerOf()}`);
   const files = await findTests(".");
   const plain = files.filter(({ isFuzz, isScenario }) => !isFuzz && !isScenario);
   const outcomes: Outcome[] = [];

@@ -1,6 +1,6 @@
 // Both forms of the delegate with agents that a test scripts byte by byte, and with input that no runtime gives. The network is never
 // executed: its folder is empty.
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { type DelegateCall, decodeDelegateCall } from "../../cni/delegate/delega
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { pollUntil, startStopwatch } from "../bed/poll-until.ts";
 import { FakeClock } from "../fakes/clock.ts";
-import { delegateForms, emulatedForms } from "./delegate-forms.ts";
+import { delegateForms, describeForms, emulatedForms } from "./delegate-forms.ts";
 
 const TIMEOUT_MS = 2_000;
 const forms = [...(await delegateForms()), ...(await emulatedForms())];
@@ -119,7 +119,7 @@ const result = { cniVersion: "1.0.0", ips: [{ address: "10.1.0.2/24" }] };
 const ok = http("200 OK", JSON.stringify(result));
 const failure = { cniVersion: "1.0.0", code: 104, msg: 'berth: "8080" is taken }', details: "é" };
 
-describe.each(forms)("$name", (form) => {
+describeForms(forms, (form) => {
   beforeEach(async () => {
     calls = [];
     folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
@@ -323,52 +323,54 @@ test("a call that waits for a place in the queue of a stopped agent is answered 
   }
 });
 
-test.each(forms.slice(1))("$name passes on its input, its environment and the time that is left", async (form) => {
-  calls = [];
-  folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
-  await mkdir(join(folder, "bin"));
-  await form.install(join(folder, "bin"));
-  const script = '#!/bin/sh\necho "$0 $# $1 $CNI_IFNAME"\nexec cat\n';
-  await writeFile(join(folder, "bin/berth-cni.program"), script, { mode: 0o755 });
-  const [program = "", ...args] = form.argv(join(folder, "bin"));
-  const call = async (verb: string, input: string) => {
-    const env = { ...parameters, CNI_COMMAND: verb };
-    const { stdout } = await execa(program, args, { env, input, reject: false, stripFinalNewline: false });
-    const [, count, , timeLeft = "", rest] = /^\S+ (\d)( --time-left-ms=(\d+))? +eth0\n([\s\S]*)$/.exec(stdout) ?? [];
-    return { count, timeLeftMs: Number(timeLeft), rest };
-  };
-  expect(await call("VERSION", "any text\n")).toEqual({ count: "0", timeLeftMs: 0, rest: "any text\n" });
-  const conf = confOf({ note: "é".repeat(100_000) });
-  for (const input of [conf, `${conf} `]) {
-    const { timeLeftMs, ...others } = await call("ADD", input);
-    expect(others).toEqual({ count: "1", rest: input });
-    expect(timeLeftMs).toBeWithin(1, TIMEOUT_MS + 1);
-  }
-  await startAgent([], { closesAfterMs: 700 });
-  const { timeLeftMs, ...others } = await call("DEL", conf);
-  expect(others).toEqual({ count: "1", rest: conf });
-  expect(timeLeftMs).toBeWithin(1, TIMEOUT_MS - 699);
-  agent?.close();
-  // One byte more than the limit says that it is too long.
-  const tooLong = await call("DEL", confOf({ note: "x".repeat(2_000_000) }));
-  expect([tooLong.count, tooLong.rest?.length]).toEqual(["0", 1_048_577]);
-  await rm(folder, { recursive: true });
-});
+describeForms(forms.slice(1), (form) => {
+  test("passes on its input, its environment and the time that is left", async () => {
+    calls = [];
+    folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
+    await mkdir(join(folder, "bin"));
+    await form.install(join(folder, "bin"));
+    const script = '#!/bin/sh\necho "$0 $# $1 $CNI_IFNAME"\nexec cat\n';
+    await writeFile(join(folder, "bin/berth-cni.program"), script, { mode: 0o755 });
+    const [program = "", ...args] = form.argv(join(folder, "bin"));
+    const call = async (verb: string, input: string) => {
+      const env = { ...parameters, CNI_COMMAND: verb };
+      const { stdout } = await execa(program, args, { env, input, reject: false, stripFinalNewline: false });
+      const [, count, , timeLeft = "", rest] = /^\S+ (\d)( --time-left-ms=(\d+))? +eth0\n([\s\S]*)$/.exec(stdout) ?? [];
+      return { count, timeLeftMs: Number(timeLeft), rest };
+    };
+    expect(await call("VERSION", "any text\n")).toEqual({ count: "0", timeLeftMs: 0, rest: "any text\n" });
+    const conf = confOf({ note: "é".repeat(100_000) });
+    for (const input of [conf, `${conf} `]) {
+      const { timeLeftMs, ...others } = await call("ADD", input);
+      expect(others).toEqual({ count: "1", rest: input });
+      expect(timeLeftMs).toBeWithin(1, TIMEOUT_MS + 1);
+    }
+    await startAgent([], { closesAfterMs: 700 });
+    const { timeLeftMs, ...others } = await call("DEL", conf);
+    expect(others).toEqual({ count: "1", rest: conf });
+    expect(timeLeftMs).toBeWithin(1, TIMEOUT_MS - 699);
+    agent?.close();
+    // One byte more than the limit says that it is too long.
+    const tooLong = await call("DEL", confOf({ note: "x".repeat(2_000_000) }));
+    expect([tooLong.count, tooLong.rest?.length]).toEqual(["0", 1_048_577]);
+    await rm(folder, { recursive: true });
+  });
 
-test.each(forms.slice(1))("$name without the program beside it says what is missing", async ({ install, argv }) => {
-  folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
-  await install(folder);
-  const [program = "", ...args] = argv(folder);
-  const call = async (verb: string) => {
-    const { stdout, exitCode } = await execa(program, args, { env: { CNI_COMMAND: verb }, reject: false });
-    return { exitCode, output: JSON.parse(stdout) };
-  };
-  const msg = "cannot execute berth-cni.program beside berth-cni; berth cni install links it";
-  const failed = { exitCode: 1, output: { cniVersion: "1.0.0", code: 5, msg } };
-  await rm(join(folder, "berth-cni.program"));
-  expect(await call("VERSION")).toEqual(failed);
-  // A file that is no program.
-  await writeFile(join(folder, "berth-cni.program"), "");
-  expect(await call("STATUS")).toEqual(failed);
-  await rm(folder, { recursive: true });
+  test("without the program beside it says what is missing", async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-agents-"));
+    await form.install(folder);
+    const [program = "", ...args] = form.argv(folder);
+    const call = async (verb: string) => {
+      const { stdout, exitCode } = await execa(program, args, { env: { CNI_COMMAND: verb }, reject: false });
+      return { exitCode, output: JSON.parse(stdout) };
+    };
+    const msg = "cannot execute berth-cni.program beside berth-cni; berth cni install links it";
+    const failed = { exitCode: 1, output: { cniVersion: "1.0.0", code: 5, msg } };
+    await rm(join(folder, "berth-cni.program"));
+    expect(await call("VERSION")).toEqual(failed);
+    // A file that is no program.
+    await writeFile(join(folder, "berth-cni.program"), "");
+    expect(await call("STATUS")).toEqual(failed);
+    await rm(folder, { recursive: true });
+  });
 });

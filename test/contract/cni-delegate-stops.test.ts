@@ -1,9 +1,9 @@
 // What executes the network is stopped by SIGSTOP while it executes a call, and goes on later: who waits meanwhile, and who answers what.
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
 import { execa } from "execa";
 import { pollUntil } from "../bed/poll-until.ts";
 import { attached, createDelegateNode, type DelegateNode, done, nothing, TIMEOUT_MS } from "./delegate-fixture.ts";
-import { delegateForms } from "./delegate-forms.ts";
+import { delegateForms, describeForms } from "./delegate-forms.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
 const forms = await delegateForms();
@@ -26,7 +26,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
   beforeAll(async () => {
     await execa("mount", ["-t", "tmpfs", "tmpfs", "/run"]);
   });
-  describe.each(forms)("$name", (each) => {
+  describeForms(forms, (each) => {
     beforeEach(async () => {
       node = await createDelegateNode(each);
       await node.putSlowPlugin();

@@ -1,6 +1,6 @@
 // The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
 // and with one that is stopped or killed.
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
 import { readdir, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -17,7 +17,7 @@ import {
   nothing,
   TIMEOUT_MS,
 } from "./delegate-fixture.ts";
-import { delegateForms } from "./delegate-forms.ts";
+import { delegateForms, describeForms } from "./delegate-forms.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
 const forms = await delegateForms();
@@ -27,7 +27,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
   beforeAll(async () => {
     await execa("mount", ["-t", "tmpfs", "tmpfs", "/run"]);
   });
-  describe.each(forms)("$name", (each) => {
+  describeForms(forms, (each) => {
     beforeEach(async () => {
       node = await createDelegateNode(each);
     });

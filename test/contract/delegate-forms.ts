@@ -1,3 +1,4 @@
+import { describe } from "bun:test";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +11,8 @@ const main = join(import.meta.dirname, "../../cli/main.ts");
 /** One form of the plugin `berth-cni`, as `berth cni install` puts it into a folder of plugins. */
 export interface DelegateForm {
   readonly name: string;
+  /** Whether this machine can build it. */
+  readonly isBuilt: boolean;
   install(binDir: string): Promise<void>;
   /** The command that calls it. */
   argv(binDir: string): readonly string[];
@@ -18,14 +21,24 @@ export interface DelegateForm {
 /** A link to Bun, since this is a run from source. The program knows by the link's name that it is the plugin. */
 const wholeProgram: DelegateForm = {
   name: "the whole program",
+  isBuilt: true,
   install: (binDir) => symlink(process.execPath, join(binDir, "berth-cni")),
   argv: (binDir) => [join(binDir, "berth-cni"), main],
 };
 
-/** The static form, started by `emulator` unless that is empty, with a script beside it that runs the whole program from source. */
-const staticProgram = (name: string, bytes: Uint8Array, emulator: readonly string[] = []): DelegateForm => ({
+/**
+ * The static form, started by `emulator` unless that is empty, with a script beside it that runs the whole program from source.
+ * `bytes` is undefined if it could not be built.
+ */
+const staticProgram = (
+  name: string,
+  bytes: Uint8Array | undefined,
+  emulator: readonly string[] = [],
+): DelegateForm => ({
   name,
+  isBuilt: bytes !== undefined,
   async install(binDir) {
+    if (bytes === undefined) throw new Error(`${name} is not built`);
     await writeFile(join(binDir, "berth-cni"), bytes, { mode: 0o755 });
     const script = `#!/bin/bash\nexec -a berth-cni ${process.execPath} ${main} "$@"\n`;
     await writeFile(join(binDir, "berth-cni.program"), script, { mode: 0o755 });
@@ -33,10 +46,17 @@ const staticProgram = (name: string, bytes: Uint8Array, emulator: readonly strin
   argv: (binDir) => [...emulator, join(binDir, "berth-cni")],
 });
 
-/** The forms that this machine can build: the static one needs a C compiler, and `npm test` says if there is none. */
+/** Both forms. Without a C compiler the static one is not built: a `skipped: ` line says so, which `npm test` shows. */
 export async function delegateForms(): Promise<readonly DelegateForm[]> {
   const compiled = await inTemporaryFolder((folder) => compileDelegate(compilerOf(), join(folder, "berth-cni")));
-  return compiled === undefined ? [wholeProgram] : [wholeProgram, staticProgram("the static form", compiled)];
+  if (compiled === undefined)
+    console.warn(`skipped: the static form of berth-cni, since this machine has no C compiler ${compilerOf()}`);
+  return [wholeProgram, staticProgram("the static form", compiled)];
+}
+
+/** Registers the tests of each form. Those of a form that is not built are skipped, which is a failure in CI. */
+export function describeForms(forms: readonly DelegateForm[], register: (form: DelegateForm) => void): void {
+  for (const form of forms) describe.skipIf(!form.isBuilt)(form.name, () => register(form));
 }
 
 /** The static form for arm64 in an emulator, on a machine that has another processor. */

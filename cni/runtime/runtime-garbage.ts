@@ -28,6 +28,8 @@ export interface RuntimeAttachmentFacts {
  * Whether an attachment has outlived its pod, and nothing but this agent will delete it. The runtime calls DEL for the sandboxes that
  * it knows. Other runtimes may share the cache, and a sandbox in creation is not listed yet: both have a namespace, which an agent
  * with mounts of its own may not see.
+ *
+ * @internal
  */
 export function isLeftOver(facts: RuntimeAttachmentFacts): boolean {
   if (!facts.isOfPod || facts.hasSandbox || facts.netns !== "gone") return false;

@@ -2,8 +2,8 @@ import { basename } from "node:path";
 import type { Suite } from "./suite.ts";
 import { extendedSuites, fuzzSuites, type TestFile, testSuite } from "./suites.ts";
 
-/** The suites without a green run yet. Each goes from here when it has passed. */
-export const notPassedYet: readonly string[] = ["e2e runtime-network on containerd 1.7,2.0"];
+/** The suites that have not run, or whose last run has failed. Each goes from here when it has passed. */
+export const notPassedYet: readonly string[] = ["chaos 200"];
 
 const hourMs = 60 * 60_000;
 const LONG_MS = 3 * hourMs;

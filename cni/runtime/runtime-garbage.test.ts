@@ -60,7 +60,12 @@ function createFixture({ files, ageMs = 3_600_000, sandboxes = {}, mounted = [],
   const collect = createRuntimeGarbageCollection({
     files: {
       list: async () => [...kept.keys()].map((path) => ({ name: path.slice("results/".length), kind: "file" })),
-      read: async (path) => kept.get(path) ?? "",
+      async read(path) {
+        if (path.endsWith("-removed-eth0")) throw new FilesError("ENOENT", path, "it does not exist");
+        if (path.endsWith("-large-eth0")) throw new FilesError("ETOOBIG", path, "it is larger than 4 MiB");
+        if (path.endsWith("-binary-eth0")) throw new FilesError("ERR_ENCODING_INVALID_ENCODED_DATA", path, "no text");
+        return kept.get(path) ?? "";
+      },
       stat: async () =>
         ({ kind: "file", modifiedMs: FakeClock.start - ageMs, sizeBytes: 0, inode: 1, mode: 0o600 }) as never,
       async rename(from, to) {
@@ -115,6 +120,15 @@ test.each<[string, Given]>([
   ["an attachment without a namespace", { files: [fileOf(entryOf("a", { netns: "" }))] }],
   ["a namespace that this process must not look at", { files: [fileOf(entryOf("hidden"))] }],
   ["an entry of the delegate", { files: [fileOf(entryOf("a", { network: DELEGATE_NETWORK }))] }],
+  [
+    "an entry that its runtime removes meanwhile, and a file that is too large for an entry",
+    {
+      files: [
+        ["pods-removed-eth0", ""],
+        ["pods-large-eth0", ""],
+      ],
+    },
+  ],
   [
     "an entry of another form",
     {
@@ -172,10 +186,14 @@ test("a torn file is set aside ten seconds after it was written, when no writer 
   const young = createFixture({ files: [["pods-a-eth0", '{"kind":"cni']], ageMs: 4_000 });
   expect(await young.run()).toEqual({ ...nothing, againAfterMs: 6_000 });
   expect(young.files()).toEqual(["pods-a-eth0"]);
-  for (const text of ['{"kind":"cni', ""]) {
-    const old = createFixture({ files: [["pods-a-eth0", text]], ageMs: 10_000 });
+  for (const [name, text] of [
+    ["pods-a-eth0", '{"kind":"cni'],
+    ["pods-a-eth0", ""],
+    ["pods-binary-eth0", ""],
+  ] as const) {
+    const old = createFixture({ files: [[name, text]], ageMs: 10_000 });
     expect(await old.run()).toEqual(nothing);
-    expect(old.files()).toEqual(["pods-a-eth0.unreadable"]);
+    expect(old.files()).toEqual([`${name}.unreadable`]);
     expect(await old.run()).toEqual(nothing);
     expect(old.log.lines.length).toBe(1);
   }

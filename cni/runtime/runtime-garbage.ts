@@ -1,5 +1,6 @@
 import type { Clock, Instant } from "../../host/clock.ts";
-import type { Files } from "../../host/fs/files.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
+import { isUnusableFile } from "../../host/fs/unusable-file.ts";
 import type { Log } from "../../host/log/log.ts";
 import { isObject } from "../../proto/is-object.ts";
 import { type AttachmentKey, type CacheEntry, decodeCacheEntry, isOfPod } from "../cache-entry.ts";
@@ -99,7 +100,8 @@ async function readCache(deps: RuntimeGarbageDeps) {
     const path = `${RESULTS_FOLDER}/${fileName}`;
     const stat = await files.stat(path);
     if (stat === undefined) continue;
-    const text = await files.read(path, MAX_FILE_BYTES);
+    const text = await readIfUsable(files, path);
+    if (text === undefined) continue;
     const entry = decodeCacheEntry(text, undefined);
     if (typeof entry !== "string") found.push({ fileName, entry, writtenAt: stat.modifiedMs });
     if (isJson(text)) continue;
@@ -121,8 +123,26 @@ function isJson(text: string): boolean {
   }
 }
 
+/** Undefined for a file that its runtime or another agent has removed since, and for one that no entry can be, such as a large one. */
+async function readIfUsable(files: RuntimeGarbageDeps["files"], path: string): Promise<string | undefined> {
+  try {
+    return await files.read(path, MAX_FILE_BYTES);
+  } catch (error) {
+    // A disk that has lost its power may leave anything.
+    if (error instanceof FilesError && error.code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "";
+    if (isUnusableFile(error)) return undefined;
+    throw error;
+  }
+}
+
 async function setAside({ files, log }: RuntimeGarbageDeps, path: string): Promise<void> {
-  await files.rename(path, `${path}${ASIDE_SUFFIX}`);
+  try {
+    await files.rename(path, `${path}${ASIDE_SUFFIX}`);
+  } catch (error) {
+    // Race: another agent has set it aside.
+    if (error instanceof FilesError && error.code === "ENOENT") return;
+    throw error;
+  }
   log.warn({ file: `${path}${ASIDE_SUFFIX}` }, "a file of the network's cache is torn, and was set aside");
 }
 

@@ -101,8 +101,11 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
       expect(await node.call("ADD", second)).toMatchObject({ exitCode: 0 });
       for (const input of [second, {}]) expect(await node.call("DEL", input)).toMatchObject(done);
       const deleted = ["DEL begins", "DEL ends"];
-      expect((await node.notes()).slice(0, 6)).toEqual([...collected, ...ADDED]);
-      expect((await node.notes()).slice(-4)).toEqual([...deleted, ...deleted]);
+      const notes = await node.notes();
+      expect(notes.slice(-6)).toEqual([...ADDED, ...deleted, ...deleted]);
+      // The agent undoes an ADD whose caller has left, unless it learns of that before the first plugin runs.
+      const undone = [[], ["ADD begins"], ADDED].map((begun) => [...collected, ...begun, ...deleted]);
+      expect([collected, ...undone]).toContainEqual(notes.slice(0, -6));
       expect(await node.view()).toEqual(nothing);
     }, 600_000);
 

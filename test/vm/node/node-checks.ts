@@ -28,6 +28,8 @@ import type { CgroupDriver, NodeContainerd } from "./system-files.ts";
 
 const STEP_TIMEOUT_MS = 10 * 60_000;
 const POLL_MS = 1000;
+/** How long after an exit the runtime may report that the OOM killer caused it. Berth reads the container until 5 s after the exit. */
+const OOM_REPORT_MS = 30_000;
 /** `podPidsLimit` of the check with the fork bomb. */
 const PIDS_LIMIT = 60;
 
@@ -241,15 +243,24 @@ async function holdCpuHog(bed: NodeBed): Promise<string> {
 }
 
 async function killMemoryHog(bed: NodeBed): Promise<string> {
-  const statusOf = (pod: Pod, name: string) => allContainerStatuses(pod.status).find((each) => each.name === name);
-  const hasEnded = (pod: Pod) => statusOf(pod, "hog")?.state?.terminated !== undefined;
-  const [pod] = await bed.createPods([memoryHog], hasEnded);
-  const [hog, bystander] = ["hog", "bystander"].map((name) => statusOf(pod!, name));
-  const { reason, exitCode } = hog?.state?.terminated ?? {};
-  assert(reason === "OOMKilled" && exitCode === 137, `it ended with reason ${reason} and code ${exitCode}`);
-  assert(bystander?.state?.running !== undefined, `the container beside it is ${JSON.stringify(bystander?.state)}`);
-  const [, killed] = /^oom_kill (\d+)/m.exec(await bed.guest.run(`${findCgroup(pod!)}cat $cgroup/memory.events`)) ?? [];
-  return `OOMKilled with code 137, ${killed} processes; the container beside it runs`;
+  const statusOf = (pod: Pod | undefined, name: string) =>
+    allContainerStatuses(pod?.status).find((each) => each.name === name);
+  const endOf = (pod: Pod | undefined) => statusOf(pod, "hog")?.state?.terminated;
+  const [pod] = await bed.createPods([memoryHog], (each) => endOf(each) !== undefined);
+  const first = endOf(pod);
+  // containerd reports the exit and the OOM kill separately: until the second one the reason is Error, as with the kubelet.
+  const isOomKilled = async () => {
+    const now = (await bed.listPods()).get(memoryHog.metadata.name ?? "");
+    return endOf(now)?.reason === "OOMKilled" && now;
+  };
+  const killed = await pollUntil("the reason OOMKilled", OOM_REPORT_MS, isOomKilled, POLL_MS).catch((cause: Error) => {
+    throw new Error(`the hog ended with ${JSON.stringify(first)}; ${cause.message}`, { cause });
+  });
+  const [exitCode, bystander] = [endOf(killed)?.exitCode, statusOf(killed, "bystander")?.state];
+  assert(exitCode === 137, `it ended with code ${exitCode}`);
+  assert(bystander?.running !== undefined, `the container beside it is ${JSON.stringify(bystander)}`);
+  const [, count] = /^oom_kill (\d+)/m.exec(await bed.guest.run(`${findCgroup(pod!)}cat $cgroup/memory.events`)) ?? [];
+  return `${first?.reason}, then OOMKilled with code 137, ${count} processes; the container beside it runs`;
 }
 
 async function holdForkBomb(bed: NodeBed): Promise<string> {

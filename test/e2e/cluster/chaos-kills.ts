@@ -27,7 +27,8 @@ type Random = () => number;
 
 /** How long a kill of the runtime alone waits for a call of a class in which it was not killed yet. */
 const AIM_MS = 5_000;
-const GIVE_UP_MS = 300_000;
+/** How long the faults may go on until each class of calls was met. */
+export const MAX_FAULTS_MS = 300_000;
 
 /**
  * Kills or interrupts agent, runtime, API server, etcd and the network to them at random times, for at least `forMs`
@@ -61,7 +62,7 @@ export async function injectFaults(
         await faults[name]?.();
         hits[name] = (hits[name] ?? 0) + 1;
       }
-      if (missing.size > 0 && performance.now() > began + GIVE_UP_MS)
+      if (missing.size > 0 && performance.now() > began + MAX_FAULTS_MS)
         throw new Error(`the runtime could not be killed during calls of these classes: ${[...missing].join(", ")}`);
     } while (missing.size > 0 || performance.now() < began + forMs);
   } finally {

@@ -6,7 +6,13 @@ import { seededRandom } from "../../random.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { readRuntimeCalls } from "../runtime-calls.ts";
 import { CALL_CLASSES } from "./call-kills.ts";
-import { injectFaults, manyPodsConfiguration, openRelayedNetwork, type RelayedNetwork } from "./chaos-kills.ts";
+import {
+  injectFaults,
+  MAX_FAULTS_MS,
+  manyPodsConfiguration,
+  openRelayedNetwork,
+  type RelayedNetwork,
+} from "./chaos-kills.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
 import { type RandomPodsBed, startRandomPodsBed } from "./random-pods-bed.ts";
 import { createRandomPods } from "./random-workload.ts";
@@ -22,7 +28,10 @@ const random = seededRandom(seed);
 const CALM_MS = 330_000 + count * 1_000;
 const HOLD_MS = 30_000;
 
-setDefaultTimeout(CALM_MS + HOLD_MS + 120_000 + count * 2_000);
+const REMOVAL_MS = 60_000 + count * 500;
+
+// The waits themselves say what they miss, and last three times as long while the processors are busy: see `pollUntil`.
+setDefaultTimeout(3 * (MAX_FAULTS_MS + CALM_MS + HOLD_MS + REMOVAL_MS));
 
 describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
   let bed: RandomPodsBed<ClusterNode & { readonly network: RelayedNetwork }>;
@@ -45,7 +54,7 @@ describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
     expect(interrupted.map((call) => call.class)).toEqual(expect.arrayContaining([...CALL_CLASSES]));
 
     await expectOutcomes(bed, workload, killed, { calmMs: CALM_MS, holdMs: HOLD_MS });
-    await removeWorkload(cluster, workload, 60_000 + count * 500);
+    await removeWorkload(cluster, workload, REMOVAL_MS);
     expect(openFileWatch.openCounts()).toEqual(new Map());
     hasPassed = true;
   });

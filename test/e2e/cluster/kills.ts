@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { startStopwatch } from "../../bed/poll-until.ts";
 import { seededRandom } from "../../random.ts";
 import type { TestNode } from "../node.ts";
 
@@ -28,7 +29,8 @@ export async function killRuntime({ containerd }: TestNode, awayMs: number): Pro
 
 /**
  * Kills each agent after a time, often a very short one, and starts the next one, also after an agent that ended by
- * itself. When `calm` is aborted, the last agent lives on.
+ * itself. When `calm` is aborted, the last agent lives on. The time counts as in `pollUntil`: on a busy machine a sandbox takes longer
+ * than any life of 4 s, and no agent would ever start a container.
  */
 export async function killAgents(
   node: TestNode,
@@ -40,7 +42,7 @@ export async function killAgents(
   const kills: Kill[] = [];
   const unexpectedExits: string[] = [];
   while (!calm.aborted) {
-    const how = await Promise.race([node.agent.ended, pause(random() ** 2 * 4_000)]);
+    const how = await endWithin(node.agent.ended, random() ** 2 * 4_000);
     if (how !== undefined && how !== KILLED_BY_TEST) unexpectedExits.push(how);
     const fromMs = Date.now();
     await node.agent.kill9();
@@ -49,6 +51,16 @@ export async function killAgents(
     kills.push({ what: "agent", fromMs, untilMs: Date.now() });
   }
   return { kills, unexpectedExits };
+}
+
+/** Resolves with how the agent ended, or with undefined once `lifeMs` have counted. */
+async function endWithin(ended: Promise<string>, lifeMs: number): Promise<string | undefined> {
+  const countedMs = startStopwatch();
+  for (let leftMs = lifeMs; leftMs > 1; leftMs = lifeMs - countedMs()) {
+    const how = await Promise.race([ended, pause(leftMs, undefined)]);
+    if (how !== undefined) return how;
+  }
+  return undefined;
 }
 
 const KILLED_BY_TEST = "was ended by SIGKILL";

@@ -57,7 +57,7 @@ export async function killAgents(
 async function endWithin(ended: Promise<string>, lifeMs: number): Promise<string | undefined> {
   const countedMs = startStopwatch();
   for (let leftMs = lifeMs; leftMs > 1; leftMs = lifeMs - countedMs()) {
-    const how = await Promise.race([ended, pause(leftMs, undefined)]);
+    const how = await Promise.race([ended, pause(leftMs)]);
     if (how !== undefined) return how;
   }
   return undefined;

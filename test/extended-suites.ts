@@ -3,7 +3,7 @@ import type { Suite } from "./suite.ts";
 import { extendedSuites, fuzzSuites, type TestFile, testSuite } from "./suites.ts";
 
 /** The suites that have not run, or whose last run has failed. Each goes from here when it has passed. */
-export const notPassedYet: readonly string[] = ["chaos 200"];
+export const notPassedYet: readonly string[] = ["chaos 200", "streaming with 200 sessions"];
 
 const hourMs = 60 * 60_000;
 const LONG_MS = 3 * hourMs;
@@ -27,6 +27,7 @@ const onCluster = (name: string, suite: string, env: Readonly<Record<string, str
 export function allExtendedSuites(files: readonly TestFile[]): readonly Suite[] {
   const scenarios = files.filter(({ path }) => path.startsWith("test/scenarios/"));
   const memory = files.filter(({ path }) => path === "test/e2e/memory.test.ts");
+  const streaming = files.filter(({ path }) => /^test\/contract\/streaming-containerd-.*\.test\.ts$/.test(path));
   const withMany = (file: string) => {
     const all = files.filter(({ path }) => path === `test/e2e/${file}.test.ts`);
     const name = basename(file);
@@ -38,6 +39,7 @@ export function allExtendedSuites(files: readonly TestFile[]): readonly Suite[] 
     { ...testSuite("deaths with both sources", scenarios, { DIE_BOTH: "1" }, 30_000), timeoutMs: LONG_MS },
     onCluster("live differential", "differential"),
     onCluster("chaos 200", "chaos", { BERTH_CHAOS: "200" }),
+    { ...testSuite("streaming with 200 sessions", streaming, { BERTH_SESSIONS: "200" }, LONG_MS), timeoutMs: LONG_MS },
     withMany("cluster/outages"),
     withMany("cluster/workloads"),
     withMany("network-deaths"),

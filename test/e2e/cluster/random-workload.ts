@@ -52,12 +52,14 @@ export interface RandomPodsOptions {
   readonly changesWithinMs?: number;
   /** By when a pod with a deadline has started; by default 12 seconds, which hundreds of pods on a busy machine exceed. */
   readonly startsWithinSeconds?: number;
+  /** Of the pods with a probe of exec; by default 1 second. Each probe costs the runtime some tenths of a processor's second. */
+  readonly probePeriodSeconds?: number;
 }
 
 /** Returns random pods, about as many of each kind. */
 export function createRandomPods({ count, random, folder, ...options }: RandomPodsOptions): readonly RandomPod[] {
   const { remoteImage, kinds = Object.keys(PODS) as Kind[], changesWithinMs = 30_000 } = options;
-  const { startsWithinSeconds = 12, firstNumber = 0 } = options;
+  const { startsWithinSeconds = 12, probePeriodSeconds = 1, firstNumber = 0 } = options;
   return Array.from({ length: count }, (_, at) => {
     const kind = kinds[at % kinds.length] ?? "once";
     const name = `${kind}-${firstNumber + at}`;
@@ -65,7 +67,7 @@ export function createRandomPods({ count, random, folder, ...options }: RandomPo
     const code = random() < 0.5 ? 0 : 3;
     const atMs = random() * changesWithinMs;
     const places = { notes: join(folder, name), held: openFilesDir(folder) };
-    const parameters = { lasts, code, remoteImage, startsWithinSeconds, ...places };
+    const parameters = { lasts, code, remoteImage, startsWithinSeconds, probePeriodSeconds, ...places };
     const what = changeOf(kind, name, parameters);
     const isStatic = kind === "static" || kind === "removed" || kind === "changed";
     return {
@@ -107,6 +109,7 @@ interface PodParameters {
   readonly code: number;
   readonly remoteImage: string;
   readonly startsWithinSeconds: number;
+  readonly probePeriodSeconds: number;
   readonly notes: string;
   readonly held: string;
 }
@@ -187,21 +190,21 @@ const PODS = {
       { restartPolicy: "Never" },
       { lifecycle: { postStart: { exec: { command: script("sleep 0.5; touch /notes/hooked") } } } },
     ),
-  readiness: ({ main }, { lasts }) =>
+  readiness: ({ main }, { lasts, probePeriodSeconds: periodSeconds }) =>
     main(
       `sleep ${lasts}; touch /notes/warm; sleep 1000000`,
       { restartPolicy: "Always" },
-      { readinessProbe: { exec: { command: ["test", "-e", "/notes/warm"] }, periodSeconds: 1, timeoutSeconds: 20 } },
+      { readinessProbe: { exec: { command: ["test", "-e", "/notes/warm"] }, periodSeconds, timeoutSeconds: 20 } },
     ),
   // Fails its probe until it was restarted, even if the agent dies before it acts on the probe's result.
-  liveness: ({ main }) =>
+  liveness: ({ main }, { probePeriodSeconds: periodSeconds }) =>
     main(
       `${FAILS_PROBE_ONCE}; sleep 1000000`,
       { restartPolicy: "Always" },
       {
         livenessProbe: {
           exec: { command: script("test ! -e /notes/dead") },
-          periodSeconds: 1,
+          periodSeconds,
           timeoutSeconds: 20,
           failureThreshold: 1,
         },

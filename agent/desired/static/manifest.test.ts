@@ -32,8 +32,23 @@ const rows: readonly [sentence: string, text: string, problem: string][] = [
     JSON.stringify({ apiVersion: "apps/v1", kind: "Deployment", spec: { replicas: 1 } }),
     '/m:1: kind: "Deployment": static pods are Pods only',
   ],
+  ...["Pood", "pod", "Pods"].map((kind): [string, string, string] => [
+    `of the kind ${kind}, a mistyped Pod, the right one is named`,
+    pod("web").replace("kind: Pod", `kind: ${kind}`),
+    `/m:2: kind: "${kind}": did you mean "Pod"?`,
+  ]),
+  ...["v2", "V1", "apps/v1"].map((version): [string, string, string] => [
+    `of the apiVersion ${version} of a Pod, the right one is named`,
+    pod("web").replace("v1", version),
+    `/m:1: apiVersion: Unsupported value: "${version}": supported values: "v1"`,
+  ]),
   [
-    "a missing kind is reported",
+    "the values of a missing kind and apiVersion are named",
+    pod("web").replace(/^apiVersion.*\nkind.*\n/, ""),
+    '/m:1: kind: Required value: must be "Pod"; /m:1: apiVersion: Required value: must be "v1"',
+  ],
+  [
+    "an empty kind is reported",
     pod("web").replace("kind: Pod", 'kind: ""'),
     '/m:2: kind: Unsupported value: "": supported values: "Pod"',
   ],

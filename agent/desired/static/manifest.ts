@@ -4,6 +4,7 @@ import { type StaticPodOptions, staticPod } from "../../../proto/kubernetes/stat
 import { staticPodReferences } from "../../../proto/kubernetes/static-pod-references.ts";
 import { describeFieldError, type FieldError, invalid } from "../../../proto/kubernetes/validation/field-error.ts";
 import { validatePod } from "../../../proto/kubernetes/validation/pod.ts";
+import { nearestName } from "../../../proto/nearest-name.ts";
 import { parseCanonicalJson } from "../../../proto/yaml/canonical-json.ts";
 import { YamlError } from "../../../proto/yaml/error.ts";
 import { type Json, shorten, toJson, type ValueNode } from "../../../proto/yaml/value-node.ts";
@@ -109,16 +110,7 @@ type ValidationResult =
 function validate(json: Json, origin: StaticPodOptions): ValidationResult {
   const otherKind = otherKindOf(json);
   // In an object of another kind every field would be an error.
-  if (otherKind !== undefined)
-    return {
-      errors: [
-        {
-          field: "kind",
-          reason: "FieldValueNotSupported",
-          message: `${shorten(JSON.stringify(otherKind))}: static pods are Pods only`,
-        },
-      ],
-    };
+  if (otherKind !== undefined) return { errors: [otherKindError(otherKind)] };
   const shape = decodeStrict(json);
   if (shape.errors !== undefined) return { errors: shape.errors };
   const pod = staticPod(shape.pod, origin);
@@ -133,6 +125,12 @@ function validate(json: Json, origin: StaticPodOptions): ValidationResult {
 function otherKindOf(json: Json): string | undefined {
   const kind = typeof json === "object" && json !== null && "kind" in json ? json["kind"] : undefined;
   return typeof kind === "string" && !["", "Pod"].includes(kind) ? kind : undefined;
+}
+
+function otherKindError(kind: string): FieldError {
+  const nearest = nearestName(kind, ["Pod"]);
+  const hint = nearest === undefined ? "static pods are Pods only" : `did you mean ${JSON.stringify(nearest)}?`;
+  return { field: "kind", reason: "FieldValueNotSupported", message: `${shorten(JSON.stringify(kind))}: ${hint}` };
 }
 
 /** A manifest may set the uid, which becomes part of directory names, file names and labels. */

@@ -59,7 +59,8 @@ function checkTypeMeta({ apiVersion, kind }: { readonly [field: string]: unknown
 }
 
 function typeMetaError(field: string, value: unknown, expected: string): FieldError {
-  return typeof value === "string" ? unsupported(field, value, [expected]) : required(field);
+  if (typeof value === "string") return unsupported(field, value, [expected]);
+  return required(field, `must be ${JSON.stringify(expected)}`);
 }
 
 function checkScalar(path: PathText, type: string, value: unknown): FieldError | undefined {

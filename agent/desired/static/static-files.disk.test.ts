@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, open, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClock } from "../../../host/clock.ts";
@@ -89,6 +89,19 @@ test("hidden files and subdirectories are ignored", async () => {
   await put("web.yaml", manifest("web"));
   startWatch();
   await show("web-node busybox:1");
+  expect(refusals()).toEqual([]);
+});
+
+test("a manifest that a shell creates before its text comes is not reported as empty", async () => {
+  startWatch();
+  await show("");
+  const file = await open(join(folder, "web.yaml"), "w");
+  // When this later one is read, the 30 ms of the first have passed, too.
+  await writeFile(join(folder, "later.yaml"), manifest("later"));
+  await show("later-node busybox:1");
+  await file.write(manifest("web"));
+  await file.close();
+  await show("later-node busybox:1, web-node busybox:1");
   expect(refusals()).toEqual([]);
 });
 

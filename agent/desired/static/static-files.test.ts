@@ -407,6 +407,37 @@ test("a file that is renamed into place is read at once, and one that is written
   expect(appliedPods).toEqual(["default/a-node busybox:3"]);
 });
 
+test("a manifest that is empty when it appears is read when it is filled, and reported only if it stays empty", async () => {
+  const { clock, folder, log, appliedPods, errors, start } = await startWatch({});
+  await start();
+  await folder.write("web.yaml", "", 0o644);
+  await clock.advance(1500);
+  expect([log.takeLines(), errors]).toEqual([[], []]);
+  await folder.write("web.yaml", manifest("web"), 0o644);
+  await clock.advance(30);
+  expect(appliedPods).toEqual(["", "default/web-node busybox:1"]);
+  await folder.write("empty.yaml", "", 0o644);
+  await clock.advance(1999);
+  expect(log.takeLines()).toEqual([]);
+  await clock.advance(1);
+  const problem = "it is empty; a manifest holds one Pod";
+  expect(log.takeLines()).toEqual([`error: manifest refused: /m/empty.yaml: ${problem}`]);
+  expect(errors).toEqual([`/m/empty.yaml: ${problem}`]);
+});
+
+test("a manifest that is emptied keeps its pod, and is reported only if it stays empty", async () => {
+  const { clock, folder, log, appliedPods, start } = await startWatch({ "web.yaml": manifest("web") });
+  await start();
+  await folder.write("web.yaml", "", 0o644);
+  await clock.advance(1999);
+  expect(log.takeLines()).toEqual([]);
+  await clock.advance(1);
+  expect(log.takeLines()).toEqual([
+    "error: manifest refused: /m/web.yaml: it is empty; a manifest holds one Pod; default/web-node stays as it was",
+  ]);
+  expect(appliedPods).toEqual(["default/web-node busybox:1"]);
+});
+
 test("the event of a write that arrives during the read is respected", async () => {
   let write = (_name: string) => {};
   const { clock, disk, folder, appliedPods, start } = await startWatch({}, (files) => ({
@@ -440,10 +471,11 @@ const settleRows: readonly [
   ["a small file that was written in place is complete after 30 ms", 1, 30, undefined, false],
   ["a renamed file of at most one write is complete", 4096, 0, undefined],
   ["a larger file may be half written", 4097, 0, 30],
-  ["an empty file may be about to be written", 0, 0, 30],
+  ["an empty file may be about to be written", 0, 0, 2000],
+  ["an empty file gets the rest of two seconds", 0, 1999, 1, false],
   ["a larger file that was changed recently gets the rest of 30 ms", 10_000, 29, 1],
   ["a larger file is complete after 30 ms", 10_000, 30, undefined],
-  ["an empty file that stays empty is complete", 0, 1000, undefined],
+  ["a file that stays empty is complete", 0, 2000, undefined],
   ["a modification time in the near future is waited for", 10_000, -10, 40],
   ["a modification time in the far future is not waited for", 10_000, -31, undefined],
   ["a modification time of next year is not waited for", 0, -31_536_000_000, undefined],

@@ -17,6 +17,8 @@ import { createPathWatch } from "./path-watch.ts";
 import { isUidInUse } from "./uid-in-use.ts";
 
 const SETTLE_MS = 30;
+/** A shell creates the file of `cat > FILE` before it starts the program that writes it. */
+const EMPTY_SETTLE_MS = 2000;
 const ONE_WRITE_BYTES = 4096;
 
 export interface StaticPathOptions {
@@ -295,14 +297,16 @@ function resolvePods(state: StaticPathState): readonly ManifestPod[] {
 /**
  * Returns when a file may be read (epoch milliseconds), because it may still be half written; undefined if it may be
  * read now. A rename delivers a complete file: with `hasArrived`, a file that was renamed into place and not written
- * since, it is read at once. Any other file may be read 30 ms after its last change. So may an empty file or one larger
- * than a single write, since the inotify event of a write may arrive after the stat.
+ * since, it is read at once. Any other file may be read 30 ms after its last change, and so may one larger than a single
+ * write, since the inotify event of a write may arrive after the stat. An empty file gets two seconds: its writer may only
+ * have opened it, and the event of the write ends the wait.
  *
  * @internal
  */
 export function readableAt({ sizeBytes, modifiedMs }: FileStat, hasArrived: boolean, now: number): number | undefined {
   const isWhole = hasArrived && sizeBytes > 0 && sizeBytes <= ONE_WRITE_BYTES;
-  const settledAt = modifiedMs + SETTLE_MS;
+  const settleMs = sizeBytes === 0 ? EMPTY_SETTLE_MS : SETTLE_MS;
+  const settledAt = modifiedMs + settleMs;
   // A modification time in the future means that the clock was set back, or that the file comes from an archive.
-  return isWhole || settledAt <= now || modifiedMs > now + SETTLE_MS ? undefined : settledAt;
+  return isWhole || settledAt <= now || modifiedMs > now + settleMs ? undefined : settledAt;
 }

@@ -16,6 +16,7 @@ import { type ManifestFolder, prepareManifests } from "./manifests.ts";
 import { unpackPackages } from "./packages.ts";
 import { pollUntil } from "./poll-until.ts";
 import { readScriptFlags } from "./script-flags.ts";
+import { suggestCommands } from "./suggested-commands.ts";
 import { agentEndError, describePods, type PodsOutcome, waitForPods } from "./wait-for-pods.ts";
 
 const usage = `npm run up -- [--fresh] [--once]
@@ -168,11 +169,8 @@ const printCommand = (title: string, command: string) =>
 /** Prints the commands for a user to copy. */
 function printCommands(stateDir: string, listing: PodListing): void {
   const { manifests, agentRoot } = bedPaths(stateDir);
-  const [berth, rootDir] = [displayPath(builtBinary), `--root-dir ${displayPath(agentRoot)}`];
-  printCommand("show pods", `${berth} pods ${rootDir}`);
-  printCommand("explain", `${berth} explain crash-berth ${rootDir}`);
-  printCommand("read logs", `${berth} logs once-berth ${rootDir}`);
-  printCommand("look inside", `${berth} exec web-berth ${rootDir} -it -- sh`);
+  for (const { title, command } of suggestCommands(listing, displayPath(builtBinary), displayPath(agentRoot)))
+    printCommand(title, command);
   const url = urlOf("edited-page", listing);
   if (url !== undefined) printStep("edit a file", `${displayPath(pageOf(stateDir))}, which ${url} shows at once`);
   console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends everything.\n`);

@@ -53,11 +53,23 @@ test("a success clears the failure, and a later failure starts a new count", () 
   expect(step?.times).toBe(3);
 });
 
-test("the restarts of a container are one step, with the latest attempt", () => {
-  const steps = [...apply([0, create(0)], [20, create(1)], [60, create(2)]).values()];
-  expect(steps).toHaveLength(1);
-  expect(steps[0]).toMatchObject({ container: "main", times: 3, firstAt: 0, at: 60_000 });
-  expect(steps[0]?.what).toStartWith("create container main (attempt 2)");
+test("of the attempts of a container the first and the latest are kept, each with its own times", () => {
+  const steps = [...apply([0, create(0)], [20, create(1)], [60, create(2), failure], [70, create(2)]).values()];
+  expect(steps).toEqual([
+    {
+      ...{ what: "create container main (attempt 2): it does not exist", container: "main", attempt: 2 },
+      ...{ times: 2, firstAt: 60_000, at: 70_000, ms: 100 },
+      ofFirstAttempt: {
+        ...{ what: "create container main (attempt 0): it does not exist", container: "main", attempt: 0 },
+        ...{ times: 1, firstAt: 0, at: 0, ms: 100 },
+      },
+    },
+  ]);
+});
+
+test("failures in a row are counted over the attempts", () => {
+  const [step] = apply([0, create(0), failure], [20, create(1), failure]).values();
+  expect([step?.times, step?.failure?.times]).toEqual([1, 2]);
 });
 
 test("cancelled actions and removals are no steps", () => {

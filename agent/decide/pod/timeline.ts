@@ -2,10 +2,13 @@ import { type Action, describe, recordOf } from "./action.ts";
 import type { ActionFinished } from "./action-call.ts";
 import { retryTimeOf } from "./backoff.ts";
 
-/** What was done for a pod, and when: each step of its start once, with its latest result. In the order of the first tries. */
+/**
+ * What was done for a pod, and when: each step of its start once, with its latest result, and as it was in the first attempt of
+ * its container or sandbox. In the order of the first tries.
+ */
 export type Timeline = ReadonlyMap<string, TimelineStep>;
 
-/** Times are epoch milliseconds. */
+/** Times are epoch milliseconds. Of a container or a sandbox with several attempts it is the step of the latest one. */
 export interface TimelineStep {
   /** The sentence of the latest action. */
   readonly what: string;
@@ -19,6 +22,10 @@ export interface TimelineStep {
   readonly times: number;
   /** Set if the latest try has failed. */
   readonly failure?: StepFailure;
+  /** The attempt of the container or sandbox that it creates or starts. */
+  readonly attempt?: number;
+  /** The step of the first attempt, if this is a later one. Those between are not kept. */
+  readonly ofFirstAttempt?: Omit<TimelineStep, "ofFirstAttempt">;
 }
 
 export interface StepFailure {
@@ -48,16 +55,25 @@ export function withAction(timeline: Timeline, { action, startedAt, endedAt, res
         times,
         retryAt: retryTimeOf(recordOf(action).failure(action).backoff, { at: endedAt, count: times }, endedAt),
       };
+  const attempt = "attempt" in action ? action.attempt : undefined;
+  const sameAttempt = before?.attempt === attempt ? before : undefined;
+  const ofFirstAttempt = sameAttempt === undefined ? firstAttemptOf(before) : sameAttempt.ofFirstAttempt;
   const step: TimelineStep = {
     what: describe(action),
     ...(target.container !== undefined && { container: target.container }),
-    firstAt: before?.firstAt ?? startedAt,
+    firstAt: sameAttempt?.firstAt ?? startedAt,
     at: startedAt,
     ms: endedAt - startedAt,
-    times: (before?.times ?? 0) + 1,
+    times: (sameAttempt?.times ?? 0) + 1,
     ...(failure && { failure }),
+    ...(attempt !== undefined && { attempt }),
+    ...(ofFirstAttempt && { ofFirstAttempt }),
   };
   return new Map(timeline).set(target.key, step);
+}
+
+function firstAttemptOf(step: TimelineStep | undefined): TimelineStep["ofFirstAttempt"] {
+  return step?.ofFirstAttempt ?? step;
 }
 
 interface StepTarget {

@@ -115,6 +115,29 @@ test("a crash loop says how the last instance ended, and when it is restarted", 
   });
 });
 
+test("the steps of the latest attempt of a container follow those of the first, and not beside them", () => {
+  const sentence = (attempt: number) => `create container main (attempt ${attempt}): it exited with code 3`;
+  const creation = {
+    ...step(sentence(4), 41, 60_000),
+    attempt: 4,
+    ofFirstAttempt: { ...step("create container main (attempt 0): it does not exist", 52, 200), attempt: 0 },
+  };
+  const start = {
+    ...step("start container main (attempt 4)", 31, 60_050),
+    attempt: 4,
+    ofFirstAttempt: { ...step("start container main (attempt 0)", 33, 260), attempt: 0 },
+  };
+  const timeline = new Map([...report.timeline, ["create", creation], ["start", start]]);
+  const text = formatExplanation(explainPod({ ...report, timeline }), START + 70_000);
+  expect(text).toContain(`
+  14:03:07.140  85 ms  run sandbox (attempt 0): the pod has none
+  14:03:07.320  52 ms  create container main (attempt 0): it does not exist
+  14:03:07.380  33 ms  start container main (attempt 0)
+  14:04:07.120  41 ms  create container main (attempt 4): it exited with code 3
+  14:04:07.170  31 ms  start container main (attempt 4)
+`);
+});
+
 test("a pod that is ready has no cause, and says when it became ready", () => {
   const running = containerStatus({ running: { startedAt: "2026-01-01T14:03:08Z" } }, { ready: true, started: true });
   const status = { phase: "Running" as const, podIP: "10.1.2.3", containerStatuses: [running] };

@@ -21,7 +21,10 @@ export interface PodExplanation {
   readonly source: string;
   /** Why the agent refuses the manifest as it is now; the pod stays as an earlier version of it says. */
   readonly refused?: string;
-  /** The steps that the agent has taken for the pod, in the order of their first tries. */
+  /**
+   * The steps that the agent has taken for the pod, in the order of their first tries; for a container or sandbox with several
+   * attempts those of the first and of the latest.
+   */
   readonly timeline: readonly ExplainedStep[];
   /** Why it does not start, or is not ready; absent for a pod that is ready, or has nothing to wait for. */
   readonly cause?: ExplainedCause;
@@ -108,7 +111,9 @@ function timelineOf({ metadata }: Pod, report: ExplainedReport): readonly Explai
     [firstSyncAt, "first sync by this agent"],
     [readyAt, "ready"],
   ];
-  const steps = [...timeline.values()].map((step) => [step.firstAt, toExplainedStep(step)] as const);
+  const steps = [...timeline.values()]
+    .flatMap((step) => [...(step.ofFirstAttempt ? [step.ofFirstAttempt] : []), step])
+    .map((step) => [step.firstAt, toExplainedStep(step)] as const);
   return [
     ...marks.flatMap(([at, what]) => (at === undefined ? [] : [[at, { at: timeText(at), what }] as const])),
     ...steps,

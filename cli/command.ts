@@ -4,6 +4,7 @@ import { parseFlagOverrides } from "../agent/config/flags/flag-overrides.ts";
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { formatHelp } from "../agent/config/flags/help.ts";
 import { describeProblem } from "../agent/config/problem.ts";
+import { type Invocation, programName } from "./suggested-command.ts";
 
 /** A command that asks the running agent or describes this program. Its flags follow the rules of the agent's. */
 export interface Command {
@@ -33,10 +34,16 @@ export const rootDirFlag = standaloneFlag("root-dir", "string", "the agent's roo
   default: "/var/lib/kubelet",
   must: "not empty",
 });
-/** The root directory that was given; undefined if it is the default. */
-export function givenRootDir(given: Pick<GivenFlags, "text">): string | undefined {
-  const rootDir = given.text(rootDirFlag.name);
-  return rootDir === rootDirFlag.default ? undefined : rootDir;
+/** How this program was called, with the root directory that was given. */
+export function givenInvocation(given: Pick<GivenFlags, "text">): Invocation {
+  return invocationOf(given.text(rootDirFlag.name));
+}
+/** How this program was called, for an agent with this root directory. */
+export function invocationOf(rootDir: string): Invocation {
+  const { argv0, execPath } = process;
+  const isCompiled = import.meta.path.startsWith("/$bunfs/");
+  const program = programName({ argv0, execPath, isCompiled, which: Bun.which });
+  return { program, rootDir: rootDir === rootDirFlag.default ? undefined : rootDir };
 }
 /** `-o`: the first format is the default. */
 export const outputFlag = (...formats: readonly [string, ...string[]]): Flag => ({

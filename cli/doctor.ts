@@ -7,7 +7,7 @@ import { type Clock, createClock } from "../host/clock.ts";
 import { createFiles } from "../host/fs/files.ts";
 import { createLog } from "../host/log/log.ts";
 import { createProc } from "../host/proc.ts";
-import { type Command, helpFlag, outputFlag, readFlags } from "./command.ts";
+import { type Command, helpFlag, invocationOf, outputFlag, readFlags } from "./command.ts";
 import type { CheckedSettings, Finding } from "./doctor/finding.ts";
 import { findingsOf } from "./doctor/findings.ts";
 import { readInventory } from "./doctor/inventory.ts";
@@ -16,7 +16,7 @@ import { readAll } from "./doctor/reading.ts";
 import { reportOf, reportText } from "./doctor/report.ts";
 import { findRunningAgent, withGivenFlags } from "./doctor/running-agent.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
-import { withRootDir } from "./suggested-command.ts";
+import { type Invocation, withInvocation } from "./suggested-command.ts";
 import { columnsOf } from "./terminal-text.ts";
 
 const shownFlags = ["config", "kubeconfig", "root-dir", "container-runtime-endpoint"];
@@ -67,21 +67,21 @@ export async function runDoctor(args: readonly string[]): Promise<number> {
     return 2;
   }
   const facts = await readAll(machineReaders(await readerOptions(settings, clock)), { clock, limitMs: LIMIT_MS });
-  const rootDir = settings.config.rootDir === DEFAULT_ROOT_DIR ? undefined : settings.config.rootDir;
-  const findings = findingsOf(facts, settings).map((finding) => withCommandsFor(rootDir, finding));
+  const invocation = invocationOf(settings.config.rootDir);
+  const findings = findingsOf(facts, settings).map((finding) => withCommandsFor(invocation, finding));
   const report = reportOf(facts, findings);
   // Whole lines into a pipe, for grep.
   const columns = process.stdout.isTTY ? Math.min(columnsOf(process.stdout), MAX_COLUMNS) : Number.POSITIVE_INFINITY;
   const text =
     own.text("output") === "json"
       ? `${JSON.stringify(report)}\n`
-      : reportText(report, columns, withRootDir("berth doctor", rootDir));
+      : reportText(report, columns, withInvocation("berth doctor", invocation));
   return await print(text, report.ok ? 0 : 1);
 }
 
 /** The commands in a finding ask the same agent as this one. */
-function withCommandsFor(rootDir: string | undefined, { what, cure, ...finding }: Finding): Finding {
-  const own = (text: string) => withRootDir(text, rootDir);
+function withCommandsFor(invocation: Invocation, { what, cure, ...finding }: Finding): Finding {
+  const own = (text: string) => withInvocation(text, invocation);
   return { ...finding, what: own(what), ...(cure !== undefined && { cure: own(cure) }) };
 }
 

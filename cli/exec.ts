@@ -7,11 +7,11 @@ import { readRefusal } from "../agent/serve/streaming/refusal.ts";
 import { REMOTE_COMMAND_PROTOCOL } from "../agent/serve/streaming/remote-command.ts";
 import type { ProcessStreams } from "../cri/runtime.ts";
 import { createClock } from "../host/clock.ts";
-import { type Command, type GivenFlags, givenRootDir, helpFlag, readFlags, rootDirFlag } from "./command.ts";
+import { type Command, type GivenFlags, givenInvocation, helpFlag, readFlags, rootDirFlag } from "./command.ts";
 import { runExecSession } from "./exec-session.ts";
 import { describeConnectError, exitOnBrokenPipe } from "./local-agent.ts";
 import { splitPositionals } from "./positional.ts";
-import { withRootDir } from "./suggested-command.ts";
+import { withInvocation } from "./suggested-command.ts";
 
 const command: Command = {
   name: "exec",
@@ -50,7 +50,7 @@ export async function runExec(args: readonly string[]): Promise<number> {
   if (typeof given === "number") return given;
   const [pod, ...others] = positionals;
   const [program] = afterDashes ?? [];
-  if (pod === undefined) return refuse(withRootDir("which pod? berth pods lists them", givenRootDir(given)), 2);
+  if (pod === undefined) return refuse(withInvocation("which pod? berth pods lists them", givenInvocation(given)), 2);
   if (others.length > 0) return refuse(`unexpected argument ${JSON.stringify(others[0])}: the command follows --`, 2);
   if (afterDashes === undefined || program === undefined)
     return refuse("which command? It follows --, as in berth exec web -- cat /etc/hosts", 2);
@@ -61,7 +61,7 @@ export async function runExec(args: readonly string[]): Promise<number> {
     const answer = await requestSession(path, targetOf(pod, afterDashes, given, streams));
     if (answer.status === 101) return await runExecSession(answer.socket, answer.rest, { ...streams, program });
     const { body } = await readRefusal(answer, createClock());
-    return refuse(withRootDir(body.toString().trim(), givenRootDir(given)), 1);
+    return refuse(withInvocation(body.toString().trim(), givenInvocation(given)), 1);
   } catch (error) {
     if (error instanceof ApiError) return refuse(`the agent on ${path}: ${error.message.trim()}`, 1);
     return refuse(`no agent answers on ${path}: ${describeConnectError(error)}`, 1);

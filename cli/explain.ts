@@ -1,10 +1,10 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import type { PodExplanation } from "../agent/serve/local/pod-explanation.ts";
-import { type Command, givenRootDir, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
+import { type Command, givenInvocation, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { formatExplanation } from "./explanation-text.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { splitPositionals } from "./positional.ts";
-import { withRootDir } from "./suggested-command.ts";
+import { type Invocation, withInvocation } from "./suggested-command.ts";
 import { columnsOf } from "./terminal-text.ts";
 
 const command: Command = {
@@ -33,18 +33,18 @@ export async function runExplain(args: readonly string[]): Promise<number> {
   const { positionals, flags, afterDashes = [] } = splitPositionals(args, command.flags);
   const given = readFlags(command, flags);
   if (typeof given === "number") return given;
-  const rootDir = givenRootDir(given);
+  const invocation = givenInvocation(given);
   const [name, ...others] = [...positionals, ...afterDashes];
-  if (name === undefined) return refuse(withRootDir("which pod? berth pods lists them", rootDir), 2);
+  if (name === undefined) return refuse(withInvocation("which pod? berth pods lists them", invocation), 2);
   if (others.length > 0) return refuse(`unexpected argument ${JSON.stringify(others[0])}: one pod at a time`, 2);
   process.stdout.once("error", exitOnBrokenPipe);
   const namespace = given.text("namespace");
   const socket = socketPath(given.text("root-dir"));
   try {
     const response = await requestAgent(socket, `/explain?${new URLSearchParams({ namespace, name })}`);
-    if (response.status === 404) return refuse(withRootDir((await response.text()).trim(), rootDir), 1);
+    if (response.status === 404) return refuse(withInvocation((await response.text()).trim(), invocation), 1);
     if (!response.ok) return refuse(`the agent on ${socket} responded with HTTP ${response.status}`, 1);
-    const explanation = withCommands((await response.json()) as PodExplanation, rootDir);
+    const explanation = withCommands((await response.json()) as PodExplanation, invocation);
     const isText = given.text("output") === "text";
     const text = () => formatExplanation(explanation, Date.now(), columnsOf(process.stdout));
     process.stdout.write(isText ? text() : `${JSON.stringify(explanation)}\n`);
@@ -54,11 +54,11 @@ export async function runExplain(args: readonly string[]): Promise<number> {
   }
 }
 
-function withCommands(explanation: PodExplanation, rootDir: string | undefined): PodExplanation {
+function withCommands(explanation: PodExplanation, invocation: Invocation): PodExplanation {
   const { cause } = explanation;
   if (cause === undefined) return explanation;
-  const commands = cause.commands.map((each) => withRootDir(each, rootDir));
-  return { ...explanation, cause: { ...cause, cure: withRootDir(cause.cure, rootDir), commands } };
+  const commands = cause.commands.map((each) => withInvocation(each, invocation));
+  return { ...explanation, cause: { ...cause, cure: withInvocation(cause.cure, invocation), commands } };
 }
 
 function refuse(message: string, code: number): number {

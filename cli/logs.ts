@@ -3,10 +3,10 @@ import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { DEFAULT_CONTAINER } from "../agent/serve/local/default-container.ts";
 import { parseDurationMs } from "../proto/kubernetes/values/duration.ts";
 import { parseTime, TimeError } from "../proto/kubernetes/values/time.ts";
-import { type Command, type GivenFlags, givenRootDir, helpFlag, readFlags, rootDirFlag } from "./command.ts";
+import { type Command, type GivenFlags, givenInvocation, helpFlag, readFlags, rootDirFlag } from "./command.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { splitPositionals } from "./positional.ts";
-import { withRootDir } from "./suggested-command.ts";
+import { withInvocation } from "./suggested-command.ts";
 
 const command: Command = {
   name: "logs",
@@ -52,7 +52,7 @@ export async function runLogs(args: readonly string[]): Promise<number> {
   const given = readFlags(command, flags);
   if (typeof given === "number") return given;
   const [pod, ...others] = [...positionals, ...afterDashes];
-  if (pod === undefined) return refuse(withRootDir("which pod? berth pods lists them", givenRootDir(given)), 2);
+  if (pod === undefined) return refuse(withInvocation("which pod? berth pods lists them", givenInvocation(given)), 2);
   if (others.length > 0)
     return refuse(`unexpected argument ${JSON.stringify(others[0])}: -c names a container of the pod`, 2);
   const problem = problemOf(given);
@@ -65,7 +65,7 @@ export async function runLogs(args: readonly string[]): Promise<number> {
   } catch (error) {
     return refuse(`no agent answers on ${socket}: ${describeConnectError(error)}`, 1);
   }
-  if (!response.ok) return refuse(withRootDir(await refusalOf(response), givenRootDir(given)), 1);
+  if (!response.ok) return refuse(withInvocation(await refusalOf(response), givenInvocation(given)), 1);
   const container = response.headers.get(DEFAULT_CONTAINER);
   // As kubectl.
   if (container !== null) process.stderr.write(`Defaulted container ${container}\n`);

@@ -1,10 +1,10 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import type { PodListing } from "../agent/serve/local/pod-list.ts";
 import type { VolumeListing } from "../agent/serve/local/volume-list.ts";
-import { type Command, givenRootDir, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
+import { type Command, givenInvocation, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { formatPods } from "./pod-table.ts";
-import { withRootDir } from "./suggested-command.ts";
+import { withInvocation } from "./suggested-command.ts";
 import { columnsOf } from "./terminal-text.ts";
 import { formatVolumes } from "./volume-table.ts";
 
@@ -49,7 +49,7 @@ export async function runPods(args: readonly string[]): Promise<number> {
   process.stdout.once("error", exitOnBrokenPipe);
   const namespace = given.isSet("all-namespaces") ? undefined : given.text("namespace") || undefined;
   const isTable = given.text("output") === "table";
-  const podsCommand = withRootDir("berth pods", givenRootDir(given));
+  const podsCommand = withInvocation("berth pods", givenInvocation(given));
   const showVolumes = (listing: VolumeListing) =>
     isTable ? formatVolumes(listing, columnsOf(process.stdout), podsCommand) : `${JSON.stringify(listing)}\n`;
   const show = (listing: PodListing) =>

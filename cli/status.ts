@@ -1,8 +1,8 @@
 import type { AgentStatus } from "../agent/serve/local/agent-status.ts";
-import { type Command, givenRootDir, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
+import { type Command, givenInvocation, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { formatStatus } from "./status-text.ts";
-import { withRootDir } from "./suggested-command.ts";
+import { withInvocation } from "./suggested-command.ts";
 import { columnsOf } from "./terminal-text.ts";
 
 const command: Command = {
@@ -32,7 +32,7 @@ export async function runStatus(args: readonly string[]): Promise<number> {
       process.stderr.write(`berth status: the agent on ${socket} responded with HTTP ${response.status}\n`);
       return 1;
     }
-    const podsCommand = withRootDir("berth pods", givenRootDir(given));
+    const podsCommand = withInvocation("berth pods", givenInvocation(given));
     const agentStatus = (await response.json()) as AgentStatus;
     process.stdout.write(
       given.text("output") === "json"

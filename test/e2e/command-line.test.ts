@@ -157,7 +157,7 @@ test("status counts the pods that are not ready by reason, and pods -n lists one
   const pods = /^pods +3: 1 CrashLoopBackOff, 1 Init:CrashLoopBackOff, 1 Running$/m;
   await waitForOutput("their states", pods, "status");
   const notReady =
-    /^not ready +2: 1 CrashLoopBackOff, 1 Init:CrashLoopBackOff \(berth pods --root-dir \S+ shows why\)$/m;
+    /^not ready +2: 1 CrashLoopBackOff, 1 Init:CrashLoopBackOff \(\S+\/berth pods --root-dir \S+ shows why\)$/m;
   await waitForOutput("why they are not ready", notReady, "status");
   const row = (name: string, reason: string) => `shop +${name}-berth +0/1 +${reason} +[1-9].*\n`;
   const rows = row("begins", "Init:CrashLoopBackOff") + row("loops", "CrashLoopBackOff");

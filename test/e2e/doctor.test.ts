@@ -48,7 +48,7 @@ for (const version of ["1.6", "2.1"] as const)
       expect(of("cgroup-driver").map(({ what }) => what)).toEqual([
         expect.stringContaining("containerd uses cgroupfs, and the agent makes no cgroups"),
       ]);
-      const statusCommand = `berth status --root-dir ${node.paths.agentRoot}`;
+      const statusCommand = `${builtBinary} status --root-dir ${node.paths.agentRoot}`;
       expect(of("agent").map(({ what }) => what)).toEqual([`runs as node berth: ${statusCommand} shows more`]);
       expect(of("disk-space")).toHaveLength(3);
       expect({ ok, exitCode }).toEqual({

@@ -66,7 +66,7 @@ test("berth exec -it gives the command a terminal of the same size", async () =>
 test("berth exec says in one line what is wrong", async () => {
   expect(await run(exec("missing", "--", "true"))).toEqual({
     stdout: "",
-    stderr: `berth exec: no pod "missing" in namespace "default"; berth pods --root-dir ${node.paths.agentRoot} lists them\n`,
+    stderr: `berth exec: no pod "missing" in namespace "default"; ${builtBinary} pods --root-dir ${node.paths.agentRoot} lists them\n`,
     exitCode: 1,
   });
   expect(await run(exec("web-berth", "-c", "missing", "--", "true"))).toEqual({

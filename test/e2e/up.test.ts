@@ -51,7 +51,7 @@ function startUp(...args: readonly string[]) {
   };
 }
 
-/** Runs the command that `npm run up` printed after `title`, and returns its output. */
+/** Runs the command that a program printed after `title`, and returns its output. */
 async function runPrinted(text: string, title: string, input = ""): Promise<string> {
   const [program = "", ...args] = new RegExp(`^${title} +(.+)$`, "m").exec(text)?.[1]?.split(" ") ?? [];
   const { stdout } = await execa(program, args, { cwd: repository, input });
@@ -85,7 +85,9 @@ test("npm run up starts the examples, shows a change, and leaves nothing after C
   expect(text()).toMatch(/GET http:\/\/10\.\d+\.\d+\.\d+:8080\/ → 200 "Hello from a pod that Berth runs\."/);
   await expectBuiltinNetwork(text());
   expect(await runPrinted(text(), "show pods")).toContain("web-berth");
-  expect(await runPrinted(text(), "explain")).toMatch(/^why {3}container main: .*it exited with code 3/m);
+  const explanation = await runPrinted(text(), "explain");
+  expect(explanation).toMatch(/^why {3}container main: .*it exited with code 3/m);
+  expect(await runPrinted(explanation, "run")).toContain("cannot find the treasure");
   expect(await runPrinted(text(), "read logs")).toMatch(/counts to three: 1 2 3$/);
   expect(await runPrinted(text(), "look inside", "echo from $((40 + 2))\n")).toContain("from 42");
 

@@ -113,7 +113,7 @@ describe.skipIf(skip !== undefined)("berth explain", () => {
       /^why {3}container main: CrashLoopBackOff: back-off (10s|20s|40s|1m20s|2m40s|5m0s) .*; it exited with code 127$/m,
       /^next {2}tried \d+ times, again at /m,
       /^cure {2}its shell has not found the program/m,
-      /^run {3}berth logs --root-dir \S+ crashing -c main --previous$/m,
+      /^run {3}\S+\/berth logs --root-dir \S+ crashing -c main --previous$/m,
     );
   });
 
@@ -131,7 +131,7 @@ describe.skipIf(skip !== undefined)("berth explain", () => {
       "unready",
       /^default\/unready: Running, 0\/1 ready, /m,
       /^why {3}container main: main is not ready: Readiness probe failed/m,
-      /^run {3}berth exec --root-dir \S+ unready -c main -- test -f \/ready$/m,
+      /^run {3}\S+\/berth exec --root-dir \S+ unready -c main -- test -f \/ready$/m,
     );
   });
 

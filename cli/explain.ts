@@ -1,5 +1,6 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import type { PodExplanation } from "../agent/serve/local/pod-explanation.ts";
+import { availableCommands } from "./available-commands.ts";
 import { type Command, givenInvocation, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { formatExplanation } from "./explanation-text.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
@@ -57,7 +58,8 @@ export async function runExplain(args: readonly string[]): Promise<number> {
 function withCommands(explanation: PodExplanation, invocation: Invocation): PodExplanation {
   const { cause } = explanation;
   if (cause === undefined) return explanation;
-  const commands = cause.commands.map((each) => withInvocation(each, invocation));
+  const available = availableCommands(cause.commands, { which: Bun.which, editor: process.env["EDITOR"] });
+  const commands = available.map((each) => withInvocation(each, invocation));
   return { ...explanation, cause: { ...cause, cure: withInvocation(cause.cure, invocation), commands } };
 }
 

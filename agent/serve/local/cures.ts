@@ -1,36 +1,10 @@
 import { joinWithAnd } from "../../../proto/join-with-and.ts";
-import type { Container, Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";
-
-/** Why a pod does not start, or is not ready, as `berth pods` shows it, and the facts that the text of its cure names. */
-export interface CauseInput {
-  readonly pod: Pod;
-  readonly reason: string;
-  readonly message: string;
-  /** The container that the cause is about, if it is about one. */
-  readonly container: Container | undefined;
-  readonly podIP: string;
-  /** Where the pod comes from: the path or URL of its manifest, undefined for the API server. */
-  readonly manifest: string | undefined;
-}
-
-/** What to change, and the commands that show more or change it. */
-export interface Cure {
-  readonly text: string;
-  readonly commands: readonly string[];
-}
-
-interface CureRule {
-  readonly reason: RegExp;
-  readonly message?: RegExp;
-  /** What else the pod must have; any pod if left out. */
-  readonly pod?: (pod: Pod) => boolean;
-  readonly cure: (input: CauseInput, match: readonly string[]) => Cure;
-}
+import type { Probe } from "../../../proto/kubernetes/gen/types.ts";
+import { type CauseInput, type Cure, type CureRule, isStatic, openManifest } from "./cure-rule.ts";
+import { rejectionRules } from "./rejection-cures.ts";
 
 const imageOf = ({ container, message }: CauseInput) =>
   container?.image ?? /image "?([^\s":]+(?::[\w.-]+)?)/.exec(message)?.[1] ?? "IMAGE";
-/** Static pods may run without a cluster. */
-const isStatic = ({ manifest }: CauseInput) => manifest !== undefined;
 const registryOf = (image: string) => {
   const [first = ""] = image.split("/");
   return image.includes("/") && /[.:]|^localhost$/.test(first) ? first : "registry-1.docker.io";
@@ -45,9 +19,14 @@ const logsOf = (input: CauseInput, ...flags: readonly string[]) =>
     .join(" ");
 /** The command that opens the pod, or its manifest, in an editor. */
 const edit = ({ manifest, pod: { metadata } }: CauseInput) =>
-  manifest === undefined ? `kubectl -n ${metadata.namespace} edit pod ${metadata.name}` : `$EDITOR ${manifest}`;
+  manifest === undefined ? `kubectl -n ${metadata.namespace} edit pod ${metadata.name}` : openManifest(manifest);
 const imageVolumesOf = ({ pod: { spec } }: CauseInput) =>
   joinWithAnd((spec.volumes ?? []).filter(({ image }) => image !== undefined).map(({ name }) => `volume ${name}`));
+/** A static pod cannot refer to Secrets. */
+const credentialsText = (input: CauseInput) =>
+  isStatic(input)
+    ? "write them into config.json in the agent's root directory, as docker login does"
+    : "name a Secret of type kubernetes.io/dockerconfigjson in imagePullSecrets";
 const pulls = (input: CauseInput) => `crictl pull ${imageOf(input)}`;
 
 const IMAGE = /^(Init:)?(ErrImagePull|ImagePullBackOff|RegistryUnavailable)$/;
@@ -103,10 +82,12 @@ const rules: readonly CureRule[] = [
     reason: IMAGE,
     message: /unauthorized|authorization failed|denied|forbidden|\b40[13]\b|no basic auth/i,
     cure: (input) => ({
-      text: `the registry requires credentials, or refuses the ones it got: name a Secret of type kubernetes.io/dockerconfigjson in imagePullSecrets. Some registries say the same of an image that does not exist`,
-      commands: [
-        `kubectl -n ${namespaceOf(input)} create secret docker-registry NAME --docker-server=${registryOf(imageOf(input))} --docker-username=USER --docker-password=PASSWORD`,
-      ],
+      text: `the registry requires credentials, or refuses the ones it got: ${credentialsText(input)}. Some registries say the same of an image that does not exist`,
+      commands: isStatic(input)
+        ? [edit(input)]
+        : [
+            `kubectl -n ${namespaceOf(input)} create secret docker-registry NAME --docker-server=${registryOf(imageOf(input))} --docker-username=USER --docker-password=PASSWORD`,
+          ],
     }),
   },
   {
@@ -127,7 +108,10 @@ const rules: readonly CureRule[] = [
   },
   {
     reason: IMAGE,
-    cure: (input) => ({ text: "find out why the runtime cannot pull the image", commands: [pulls(input)] }),
+    cure: (input) => ({
+      text: "find out why the runtime cannot pull the image",
+      commands: [pulls(input), `curl -v https://${registryOf(imageOf(input))}/v2/`],
+    }),
   },
   {
     reason: CONFIG,
@@ -186,7 +170,7 @@ const rules: readonly CureRule[] = [
     pod: ({ spec }) => spec.volumes?.some(({ image }) => image !== undefined) === true,
     cure: (input) => ({
       text: `the container runtime does not support image volumes (${imageVolumesOf(input)}): install containerd 2.1 or later, or copy the files into the container's own image`,
-      commands: ["crictl version", edit(input)],
+      commands: ["berth doctor", edit(input)],
     }),
   },
   {
@@ -194,7 +178,7 @@ const rules: readonly CureRule[] = [
     message: /not support user namespaces/,
     cure: (input) => ({
       text: "hostUsers: false requires a container runtime with user namespaces, containerd 2 with runc 1.2 or crun 1.9: install one, or remove hostUsers",
-      commands: ["crictl version", edit(input)],
+      commands: ["berth doctor", edit(input)],
     }),
   },
   {
@@ -237,28 +221,7 @@ const rules: readonly CureRule[] = [
     message: /exited with code (\d+)/,
     cure: (input, [, code = ""]) => ({ text: exitText(input, Number(code)), commands: [logsOf(input, "--previous")] }),
   },
-  {
-    reason: /^OutOf/,
-    cure: (input) => ({
-      text: `lower the pod's requests, ${isStatic(input) ? "or end other pods of this node" : "end other pods of this node, or run it on a larger one"}`,
-      commands: ["berth pods", ...rejectionCommands(input)],
-    }),
-  },
-  {
-    reason:
-      /^(NodeAffinity|NodeName|NodePorts|NodeUnschedulable|TaintToleration|AppArmor|SysctlForbidden|PodOS\w*|\w*NotSupported|PodFeatureUnsupported|UnexpectedAdmissionError|UnsupportedFeature|NodeShutdown)$/,
-    cure: (input) =>
-      isStatic(input)
-        ? { text: "this node rejects the pod: change what the message names", commands: rejectionCommands(input) }
-        : {
-            text: "this node rejects the pod: change what the message names, or run it on another node",
-            commands: [`kubectl describe node ${input.pod.spec.nodeName ?? ""}`.trimEnd(), ...rejectionCommands(input)],
-          },
-  },
-  {
-    reason: /^(Evicted|Preempting|DeadlineExceeded)$/,
-    cure: (input) => ({ text: "the pod has ended and is not started again", commands: rejectionCommands(input) }),
-  },
+  ...rejectionRules,
   {
     reason: SANDBOX,
     message: /network-attachment-definitions\S* "[^"]*" is forbidden/,
@@ -323,10 +286,6 @@ export function cureOf(input: CauseInput): Cure {
     commands: [...(manifest === undefined ? [describePod] : []), ...(container ? [logsOf(input)] : [])],
   };
 }
-
-/** A rejected pod, and one that has ended, does not start again: it has to be replaced. */
-const rejectionCommands = ({ manifest, pod: { metadata } }: CauseInput): readonly string[] =>
-  manifest === undefined ? [`kubectl -n ${metadata.namespace} delete pod ${metadata.name}`] : [`$EDITOR ${manifest}`];
 
 function exitText(input: CauseInput, code: number): string {
   const { pod, container } = input;

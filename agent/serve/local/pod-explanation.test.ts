@@ -222,7 +222,7 @@ describe("causes, their cures, and a command to run", () => {
         message: "can't set `spec.hostUsers: false`, runtime does not support user namespaces",
       },
       cure: "containerd 2 with runc 1.2 or crun 1.9",
-      command: "crictl version",
+      command: "berth doctor",
     },
     "a container that ran out of memory": {
       status: ended(137, "OOMKilled"),
@@ -237,15 +237,15 @@ describe("causes, their cures, and a command to run", () => {
     "a pod that does not fit": {
       status: rejected(
         "OutOfcpu",
-        "Pod was rejected: Node didn't have enough resource: cpu, requested: 4, used: 0, capacity: 2",
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 2000, used: 1000, capacity: 2000",
       ),
-      cure: "lower the pod's requests",
+      cure: "lower the pod's requests to at most cpu 1 ",
       command: "berth pods",
     },
     "a pod that the node does not match": {
       status: rejected("NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"),
-      cure: "this node rejects the pod",
-      command: "kubectl describe node",
+      cure: "correct the pod's nodeSelector, give the node such labels, or run the pod on another node",
+      command: "kubectl get node NODE --show-labels",
     },
     "a network that this node may not read": {
       status: ofContainer("ContainerCreating", ""),
@@ -351,13 +351,24 @@ test.each([
   [
     "does not match the node",
     rejected("NodeAffinity", "Predicate NodeAffinity failed"),
-    "change what the message names",
+    "or kubectl label in a cluster; after a change of the node move the manifest out of its folder and back",
   ],
-  ["does not fit", rejected("OutOfcpu", "Node didn't have enough resource: cpu"), "or end other pods of this node"],
+  [
+    "does not fit",
+    rejected("OutOfcpu", "Node didn't have enough resource: cpu"),
+    "or end other pods of this node; after a change of the node move the manifest out of its folder and back",
+  ],
 ])("a static pod that %s needs no cluster for its cure", (_, status, end) => {
   const { cause } = explainPod({ ...report, source: { kind: "file", path: "/manifests/web.yaml" }, status });
   expect(cause?.cure).toEndWith(end);
   expect(cause?.commands.join("\n")).not.toContain("kubectl");
+});
+
+test("a static pod whose image is private gets its credentials from the node, because it cannot refer to Secrets", () => {
+  const status = ofContainer("ErrImagePull", "401 Unauthorized");
+  const { cause } = explainPod({ ...report, source: { kind: "file", path: "/manifests/web.yaml" }, status });
+  expect(cause?.cure).toContain("write them into config.json in the agent's root directory");
+  expect(cause?.commands).toEqual(["$EDITOR /manifests/web.yaml"]);
 });
 
 test("a pod whose host port is taken names the pod that has it", () => {

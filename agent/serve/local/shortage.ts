@@ -10,29 +10,46 @@ const MISSING = /no set of running pods found to reclaim resources: \[(.*)\]/;
 
 const COUNTS = "what pods request counts, not what they use";
 
+/** A resource of which the pod requests more than is free. CPU is in milli-CPUs, memory and storage in bytes. */
+export interface Shortage {
+  readonly resource: string;
+  readonly requested: number;
+  readonly free: number;
+  /** Undefined if the message does not say it. */
+  readonly capacity?: number;
+}
+
+/** The resources that such a message names; none for other messages. */
+export function shortagesOf({ spec }: Pick<Pod, "spec">, message: string): readonly Shortage[] {
+  const [, resource = "", ...numbers] = SHORTAGE.exec(message) ?? [];
+  if (resource !== "") {
+    const [requested = 0, used = 0, capacity = 0] = numbers.map(Number);
+    return [{ resource, requested, free: Math.max(0, capacity - used), capacity }];
+  }
+  const requests = toAmounts(podRequests(spec));
+  return [...(MISSING.exec(message)?.[1] ?? "").matchAll(/\(res: (\S+), q: (\d+)\)/g)].map(
+    ([, name = "", quantity]) => {
+      const requested = name === "pods" ? 1 : Number(requests.get(name) ?? 0n);
+      return { resource: name, requested, free: Math.max(0, requested - Number(quantity)) };
+    },
+  );
+}
+
 /**
  * What such a message means: what the pod requests, and what is free. Undefined for other messages. The message itself stays
  * the kubelet's, because tools match it.
  */
-export function explainShortage({ spec }: Pick<Pod, "spec">, message: string): string | undefined {
-  const [, resource = "", ...numbers] = SHORTAGE.exec(message) ?? [];
-  if (resource !== "") return describeShortage(resource, numbers.map(Number));
-  const missing = [...(MISSING.exec(message)?.[1] ?? "").matchAll(/\(res: (\S+), q: (\d+)\)/g)];
-  if (missing.length === 0) return undefined;
-  const requests = toAmounts(podRequests(spec));
-  const parts = missing.map(([, name = "", quantity]) => {
-    const requested = name === "pods" ? 1 : Number(requests.get(name) ?? 0n);
-    const free = amountText(name, Math.max(0, requested - Number(quantity)));
-    return `requests ${quantityText(name, requested)}, and the node has ${free} free`;
+export function explainShortage(pod: Pick<Pod, "spec">, message: string): string | undefined {
+  const shortages = shortagesOf(pod, message);
+  const [first] = shortages;
+  if (first === undefined) return undefined;
+  if (first.resource === "pods" && first.capacity !== undefined)
+    return `the node has room for ${first.capacity} pods (maxPods, podsPerCore), and as many are on it`;
+  const parts = shortages.map(({ resource, requested, free, capacity }) => {
+    const all = capacity === undefined ? "" : ` of ${amountText(resource, capacity)}`;
+    return `requests ${quantityText(resource, requested)}, and the node has ${amountText(resource, free)}${all} free`;
   });
   return `${COUNTS}: the pod ${parts.join("; it ")}`;
-}
-
-function describeShortage(resource: string, [requested = 0, used = 0, capacity = 0]: readonly number[]): string {
-  if (resource === "pods")
-    return `the node has room for ${capacity} pods (maxPods, podsPerCore), and as many are on it`;
-  const free = `${amountText(resource, Math.max(0, capacity - used))} of ${amountText(resource, capacity)}`;
-  return `${COUNTS}: the pod requests ${quantityText(resource, requested)}, and the node has ${free} free`;
 }
 
 /** `1.5`, `4.0 GiB`, `2` */

@@ -1,0 +1,149 @@
+import { joinWithAnd } from "../../../proto/join-with-and.ts";
+import { type CauseInput, type Cure, type CureRule, isStatic, openManifest } from "./cure-rule.ts";
+import { type Shortage, shortagesOf } from "./shortage.ts";
+
+/** A rejected pod, and one that has ended, does not start again: it has to be replaced. */
+const replacePod = ({ manifest, pod: { metadata } }: CauseInput): string =>
+  manifest === undefined ? `kubectl -n ${metadata.namespace} delete pod ${metadata.name}` : openManifest(manifest);
+
+/** What follows a change of the node: a changed manifest is a new pod, an unchanged one is not tried again. */
+const thenAgain = ({ manifest }: CauseInput) =>
+  manifest?.startsWith("/") === true ? "; after a change of the node move the manifest out of its folder and back" : "";
+
+const describeNode = ({ pod: { spec } }: CauseInput) => `kubectl describe node ${spec.nodeName ?? ""}`.trimEnd();
+
+/** A cure by a change of the manifest or of the node. */
+const changeEither = (input: CauseInput, text: string, ...commands: readonly string[]): Cure => ({
+  text: `${text}${thenAgain(input)}`,
+  commands: [...commands, replacePod(input)],
+});
+
+/** A cure by a change of the manifest alone. */
+const changePod = (input: CauseInput, text: string): Cure => ({ text, commands: [replacePod(input)] });
+
+function shortageCure(input: CauseInput): Cure {
+  const shortages = shortagesOf(input.pod, input.message);
+  const largerNode = isStatic(input) ? "" : ", or run it on a larger node";
+  if (shortages.some(({ resource }) => resource === "pods") || input.reason === "OutOfpods")
+    return changeEither(
+      input,
+      `end other pods of this node${isStatic(input) ? "" : ", run it on another one"}, or raise maxPods (podsPerCore) in the agent's configuration`,
+      "berth pods",
+    );
+  const most = shortages.length === 0 ? "" : ` to at most ${joinWithAnd(shortages.map(mostText))}`;
+  const lower = `lower the pod's requests${most} (resources.requests; a limit without a request counts as one)`;
+  // Even the empty node has less than that.
+  if (shortages.some(({ requested, capacity = requested }) => requested > capacity))
+    return changePod(input, `${lower}${largerNode}`);
+  return changeEither(input, `${lower}, or end other pods of this node${largerNode}`, "berth pods");
+}
+
+const inBytes = /^(memory|ephemeral-storage|hugepages-.*)$/;
+
+/** What a manifest may say at most: `cpu 1750m`, `memory 512Mi`. */
+function mostText({ resource, free }: Shortage): string {
+  if (inBytes.test(resource)) return `${resource} ${Math.floor(free / 2 ** 20)}Mi`;
+  return `${resource} ${resource === "cpu" && free % 1000 !== 0 ? `${free}m` : free / (resource === "cpu" ? 1000 : 1)}`;
+}
+
+function selectionCure(input: CauseInput): Cure {
+  const { nodeSelector = {}, affinity } = input.pod.spec;
+  const labels = Object.entries(nodeSelector).map(([key, value]) => `${key}=${value}`);
+  const fields = [
+    ...(labels.length > 0 ? [`nodeSelector (${labels.join(",")})`] : []),
+    ...(affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution === undefined ? [] : ["nodeAffinity"]),
+  ];
+  const text = `correct the pod's ${joinWithAnd(fields) || "nodeSelector"}`;
+  if (isStatic(input))
+    return changeEither(
+      input,
+      `${text}, or give the node such labels: --node-labels${labels.length > 0 ? `=${labels.join(",")}` : ""} of the agent, or kubectl label in a cluster`,
+    );
+  const { nodeName = "NODE" } = input.pod.spec;
+  const label = labels.length === 0 ? [] : [`kubectl label node ${nodeName} ${labels.join(" ")}`];
+  return changeEither(
+    input,
+    `${text}, give the node such labels, or run the pod on another node`,
+    `kubectl get node ${nodeName} --show-labels`,
+    ...label,
+  );
+}
+
+/** The cures of pods that the node has rejected, or that have ended. The first rule whose reason and message match counts. */
+export const rejectionRules: readonly CureRule[] = [
+  { reason: /^OutOf/, cure: shortageCure },
+  // Static pods are critical, and a critical pod that does not fit has this message.
+  {
+    reason: /^UnexpectedAdmissionError$/,
+    message: /no set of running pods found to reclaim resources/,
+    cure: shortageCure,
+  },
+  { reason: /^NodeAffinity$/, cure: selectionCure },
+  {
+    reason: /^NodeName$/,
+    cure: (input) => changePod(input, `remove spec.nodeName (${input.pod.spec.nodeName}): this node has another name`),
+  },
+  {
+    reason: /^NodePorts$/,
+    cure: (input) => changeEither(input, "use another hostPort, or end the pod that has it", "berth pods"),
+  },
+  {
+    reason: /^TaintToleration$/,
+    cure: (input) =>
+      changeEither(input, "add tolerations of the node's NoExecute taints, or remove the taints", describeNode(input)),
+  },
+  {
+    reason: /^AppArmor$/,
+    cure: (input) =>
+      changeEither(
+        input,
+        "remove appArmorProfile, or enable AppArmor in the node's kernel (apparmor=1 security=apparmor)",
+      ),
+  },
+  {
+    reason: /^SysctlForbidden$/,
+    message: /sysctl: "([^"]*)" not allowlisted/,
+    cure: (input, [, name = ""]) =>
+      changeEither(
+        input,
+        `remove ${name} from securityContext.sysctls, or allow it in the agent's configuration (allowedUnsafeSysctls: ["${name}"])`,
+      ),
+  },
+  {
+    reason: /^SysctlForbidden$/,
+    message: /sysctl: "([^"]*)" not allowed with host (\w+)/,
+    cure: (input, [, name = "", namespace]) =>
+      changePod(
+        input,
+        `remove ${name} from securityContext.sysctls, or ${namespace === "Net" ? "hostNetwork" : "hostIPC"}`,
+      ),
+  },
+  {
+    reason: /^PodOS/,
+    cure: (input) => changePod(input, "this is a Linux node: correct spec.os, or the pod's label kubernetes.io/os"),
+  },
+  {
+    reason: /^SupplementalGroupsPolicyNotSupported$/,
+    cure: (input) =>
+      changeEither(input, "remove supplementalGroupsPolicy: Strict, or install containerd 2 or later", "berth doctor"),
+  },
+  {
+    reason: /^(PodFeatureUnsupported|UnsupportedFeature)$/,
+    cure: (input) => changePod(input, "remove what the message names: this node does not run pods with it"),
+  },
+  {
+    reason: /^(NodeUnschedulable|\w*NotSupported|UnexpectedAdmissionError|NodeShutdown)$/,
+    cure: (input) =>
+      isStatic(input)
+        ? changeEither(input, "this node rejects the pod: change what the message names")
+        : changeEither(
+            input,
+            "this node rejects the pod: change what the message names, or run it on another node",
+            describeNode(input),
+          ),
+  },
+  {
+    reason: /^(Evicted|Preempting|DeadlineExceeded)$/,
+    cure: (input) => changePod(input, "the pod has ended and is not started again"),
+  },
+];

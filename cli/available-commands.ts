@@ -1,0 +1,27 @@
+/** Programs that a user may run on another machine. */
+const ELSEWHERE: readonly string[] = ["berth", "kubectl"];
+
+/** What a user without EDITOR has; the first that is found is used. */
+const EDITORS = ["editor", "nano", "vim", "vi"] as const;
+
+export interface AvailableCommandsOptions {
+  /** Where the shell finds a program of this name. */
+  readonly which: (name: string) => string | null;
+  /** The environment variable EDITOR. */
+  readonly editor: string | undefined;
+}
+
+/** Those of the suggested commands whose programs this machine has, with an editor that it has for `$EDITOR`. */
+export function availableCommands(
+  commands: readonly string[],
+  { which, editor }: AvailableCommandsOptions,
+): readonly string[] {
+  const isThere = (name: string) => which(name) !== null;
+  return commands.flatMap((command) => {
+    const [program = "", ...words] = command.split(" ");
+    if (program !== "$EDITOR") return ELSEWHERE.includes(program) || isThere(program) ? [command] : [];
+    if (editor !== undefined && editor !== "") return [command];
+    // Without any editor the path of the file still says what to change.
+    return [[EDITORS.find(isThere) ?? "$EDITOR", ...words].join(" ")];
+  });
+}

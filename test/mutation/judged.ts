@@ -17,3 +17,11 @@ export const judged: Readonly<Record<string, string>> = {
   "agent/observed/probes/prober.ts: `if (!isRelevant || prober.isStopped) return;` → `if (!isRelevant && prober.isStopped) return;`":
     "a pod without probes has nothing to update, and after the stop no timer is set",
 };
+
+/** Planted faults that no suite had found in the run that the document describes, and the test file that finds each now. */
+export const foundSince: Readonly<Record<string, string>> = {
+  "agent/decide/status/status-patch.ts: `return isEnd && Object.keys(patch.status).length > 1 ? { status: { phase } } : undefined;` → `return isEnd && Object.keys(patch.status).length > 2 ? { status: { phase } } : undefined;`":
+    "agent/decide/status/status-patch.test.ts",
+  "agent/observed/probes/probe-runs.ts: `if (schedule.series !== undefined && isProbeActive(kind, statesOf(probed)))` → `if (schedule.series !== undefined || isProbeActive(kind, statesOf(probed)))`":
+    "agent/observed/probes/prober.test.ts",
+};

@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { seededRandom } from "../random.ts";
-import { judged } from "./judged.ts";
+import { foundSince, judged } from "./judged.ts";
 import { describeMutant, draw, faultOf, mutantsOf } from "./mutants.ts";
 import { mutationDocument, share } from "./mutation-document.ts";
 
@@ -49,11 +50,25 @@ test("a fault keeps its judgement when its line moves", () => {
   for (const { text } of findings) expect(document).toContain(`- ${text}: ${why}\n`);
 });
 
-test.each(Object.keys(judged))("the judged fault can still be planted: %s", async (fault) => {
-  const [path = ""] = fault.split(": ");
-  const text = await readFile(join(import.meta.dirname, "../..", path), "utf8");
-  expect(mutantsOf(path, text).map((mutant) => faultOf(describeMutant(mutant, text)))).toContain(fault);
+test("a fault that a test finds since the run names the test's file", () => {
+  const [fault = "", testFile] = Object.entries(foundSince)[0] ?? [];
+  const finding = { text: fault.replace(": ", ":7: "), foundBy: undefined };
+  const document = mutationDocument({ findings: [finding], all: 9, seed: 3, commit: "abc", date: new Date(0) }, []);
+  expect(document).toContain(`- ${finding.text}: since this run \`${testFile}\` finds it\n`);
 });
+
+test.each(Object.entries(foundSince))("the test that finds this fault exists: %s", (_, testFile) => {
+  expect(existsSync(join(import.meta.dirname, "../..", testFile))).toBe(true);
+});
+
+test.each([...Object.keys(judged), ...Object.keys(foundSince)])(
+  "the judged fault can still be planted: %s",
+  async (fault) => {
+    const [path = ""] = fault.split(": ");
+    const text = await readFile(join(import.meta.dirname, "../..", path), "utf8");
+    expect(mutantsOf(path, text).map((mutant) => faultOf(describeMutant(mutant, text)))).toContain(fault);
+  },
+);
 
 test("the document counts the faults by the suite that found them, and lists the others", () => {
   const findings = [

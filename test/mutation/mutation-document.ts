@@ -1,4 +1,4 @@
-import { judged } from "./judged.ts";
+import { foundSince, judged } from "./judged.ts";
 import { faultOf } from "./mutants.ts";
 
 /** A planted fault as text, and the suite that found it; undefined if none did. */
@@ -53,6 +53,9 @@ const textsFoundBy = (findings: readonly Finding[], suite: string): readonly str
     .toSorted();
 
 function judgementOf(text: string): string {
-  const why = judged[faultOf(text)];
-  return why === undefined ? "" : `: ${why}`;
+  const fault = faultOf(text);
+  const why = judged[fault];
+  if (why !== undefined) return `: ${why}`;
+  const testFile = foundSince[fault];
+  return testFile === undefined ? "" : `: since this run \`${testFile}\` finds it`;
 }

@@ -10,17 +10,17 @@ const verdicts = (kind: Kind, reached: number, excused: number): readonly Verdic
   }),
 ];
 test.each<[string, readonly Verdict[], readonly string[]]>([
-  ["four of ten pods", [...verdicts("once", 4, 4), ...verdicts("stays", 2, 0)], []],
+  ["five of fifteen pods", [...verdicts("once", 5, 5), ...verdicts("stays", 5, 0)], []],
   [
-    "five of ten pods",
-    [...verdicts("once", 3, 5), ...verdicts("stays", 2, 0)],
-    ["5 of 10 pods are excused: once: cut\nonce: cut\nonce: cut\nonce: cut\nonce: cut"],
+    "six of fifteen pods",
+    [...verdicts("once", 6, 6), ...verdicts("stays", 3, 0)],
+    ["6 of 15 pods are excused: once: cut\nonce: cut\nonce: cut\nonce: cut\nonce: cut\nonce: cut"],
   ],
-  ["two of three that end", [...verdicts("once", 1, 2), ...verdicts("stays", 5, 0)], []],
+  ["two of four that end", [...verdicts("once", 2, 2), ...verdicts("stays", 5, 0)], []],
   [
-    "three of four that end",
-    [...verdicts("once", 1, 3), ...verdicts("stays", 6, 0)],
-    ["only 1 of 4 pods that end have noted their end"],
+    "three of five that end",
+    [...verdicts("once", 2, 3), ...verdicts("stays", 6, 0)],
+    ["only 2 of 5 pods that end have noted their end"],
   ],
   ["30 of 100 pods", [...verdicts("once", 30, 30), ...verdicts("stays", 40, 0)], []],
   [

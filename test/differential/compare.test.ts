@@ -3,17 +3,13 @@ import {
   compareRuns,
   type Finding,
   fieldsOf,
-  fieldsWithoutSnapshot,
   findStaleEntries,
   findStalePods,
   findUnboundedAgreements,
   findUnrecordedEntries,
   formatFindings,
-  isKubeletsOwn,
   joinRuns,
   type KnownDifference,
-  unrepeatedFindings,
-  withoutUnrepeated,
 } from "./compare.ts";
 import { EVENT_ORDER, type Rows } from "./comparison-rows.ts";
 import { knownDifferences } from "./known-differences.ts";
@@ -40,50 +36,6 @@ test("reports a difference when only Berth deviates, also when a side lacks the 
   expect(kinds({ x: "1" }, { x: "1" }, { x: "2" })).toEqual(["difference x"]);
   expect(kinds({ x: "1" }, { x: "1" }, {})).toEqual(["difference x"]);
   expect(kinds({}, {}, { x: "1" })).toEqual(["difference x"]);
-});
-
-const finding = (field: string, kind: Finding["kind"]): Finding => ({
-  pod: "p",
-  field,
-  kubelet: ["1", "1"],
-  berth: "2",
-  kind,
-});
-
-test("a difference counts only if a second run shows it too", () => {
-  const found = [finding("x", "difference"), finding("y", "difference"), finding("z", "deliberate")];
-  const kindsOf = (again: readonly Finding[] | undefined) => withoutUnrepeated(found, again).map(({ kind }) => kind);
-  expect(kindsOf(undefined)).toEqual(["difference", "difference", "deliberate"]);
-  expect(kindsOf([finding("x", "difference"), finding("y", "noise")])).toEqual(["difference", "noise", "deliberate"]);
-  expect(kindsOf([])).toEqual(["noise", "noise", "deliberate"]);
-  expect(unrepeatedFindings(withoutUnrepeated(found, [])).map(({ field }) => field)).toEqual(["x", "y"]);
-  const twice = withoutUnrepeated([finding("settled x", "difference"), finding("gone x", "difference")], []);
-  expect(fieldsWithoutSnapshot(twice)).toEqual(new Set(["p: x"]));
-  expect(unrepeatedFindings(found)).toEqual([]);
-});
-
-const ends = [
-  "gone containerStatuses[main].state.terminated.exitCode",
-  "later containerStatuses[main].restartCount",
-  "settled phase",
-  "gone containerStatuses[main].lastState.terminated.containerID",
-  "gone containerStatuses[main].state.terminated.signal",
-  "settled initContainerStatuses[first].state.terminated.reason",
-  "settled conditions[Ready].status",
-  "gone conditions[berth.test/open].status",
-];
-for (const field of ends)
-  test(`a wrong ${field} is a difference even if it comes once`, () => {
-    expect(withoutUnrepeated([finding(field, "difference")], [])).toEqual([finding(field, "difference")]);
-  });
-
-test("only a reason OOMKilled that the runtime has lost may come once", () => {
-  const lost = {
-    ...finding("gone containerStatuses[main].state.terminated.reason", "difference"),
-    kubelet: ["OOMKilled"],
-  };
-  const kindOf = (berth: string) => withoutUnrepeated([{ ...lost, berth }], []).map(({ kind }) => kind);
-  expect(["Error", "Completed", "ContainerCannotRun"].map(kindOf)).toEqual([["noise"], ["difference"], ["difference"]]);
 });
 
 test("reports noise when the kubelet's runs disagree and Berth equals one of them", () => {
@@ -288,53 +240,10 @@ test("an entry is stale when no recorded run has the kubelet's side of it", () =
   expect(findUnrecordedEntries(stale, recording)).toEqual(stale);
 });
 
-test("a live kubelet may differ from the recorded ones in a value that an entry names for the kubelet", () => {
-  const entries = [{ ...entry, kubelet: ["1", undefined] }];
-  const live = (kubelet: Finding["kubelet"], berth: string | undefined) =>
-    isKubeletsOwn(entries, { ...finding("x", "difference"), kubelet, berth });
-  expect(live(["1"], undefined)).toBe(true);
-  expect(live([undefined], "1")).toBe(true);
-  // Berth's value.
-  expect(live(["1"], "2")).toBe(true);
-  expect(live(["1"], "3")).toBe(false);
-  expect(live(["3"], "1")).toBe(false);
-  expect(live(["3"], "2")).toBe(false);
-  expect(isKubeletsOwn(entries, { ...finding("y", "difference"), kubelet: ["1"], berth: undefined })).toBe(false);
-});
-
-/** What live kubelets on a busy machine have shown, and no recorded run. */
-const shownByLiveKubelets: readonly (readonly [
-  pod: string,
-  field: string,
-  recorded: Finding["kubelet"],
-  live: string | undefined,
-])[] = [
-  ["projected-volume-changes", "later conditions[PodReadyToStartContainers].status", ["False"], "True"],
-  ["no-volume-claim-until-it-is-bound", "gone conditions[PodReadyToStartContainers].status", ["False"], "True"],
-  ["static", "gone containerStatuses[main].state.terminated.exitCode", [undefined], "143"],
-  ["static", "gone conditions[Ready].status", ["True"], "False"],
-  ["static-crash-loop", "gone containerStatuses[main].state.terminated.exitCode", ["13", undefined], "137"],
-  ["sidecar-beside-a-failed-init", "settled initContainerStatuses[side].state.terminated.exitCode", ["143"], undefined],
-];
-for (const [pod, field, kubelet, berth] of shownByLiveKubelets)
-  test(`the lists name ${berth} of a live kubelet for ${pod}: ${field}`, () => {
-    const { deliberate, timingDependent } = knownDifferences;
-    expect(isKubeletsOwn([...deliberate, ...timingDependent], { pod, field, kubelet, berth, kind: "difference" })).toBe(
-      true,
-    );
-  });
-
-test("a pod that has not ended yet keeps its network, in each kubelet", () => {
-  const field = "settled conditions[PodReadyToStartContainers].status";
-  const entries = [...knownDifferences.deliberate, ...knownDifferences.timingDependent];
-  const found = { pod: "projected-volume-changes", field, kubelet: ["True"], berth: "False" };
-  expect(isKubeletsOwn(entries, { ...found, kind: "difference" })).toBe(false);
-});
-
 test("a pod is stale that an entry names and no finding is about", () => {
   const pods = ["p", "q", "r"];
   const ofBoth = { ...entry, pod: ["p", "q"] };
-  const found = { ...finding("x", "deliberate"), pod: "p" };
+  const found: Finding = { pod: "p", field: "x", kubelet: ["1", "1"], berth: "2", kind: "deliberate" };
   expect(findStalePods([ofBoth], [found], pods)).toEqual(["x: q"]);
   expect(findStalePods([{ ...entry, pod: /^[pr]$/ }], [found], pods)).toEqual(["x: r"]);
   expect(findStalePods([ofBoth], [], pods)).toEqual(["x: p, q"]);

@@ -9,7 +9,7 @@ export interface Finding {
   readonly berth: string | undefined;
   /**
    * `noise`: the kubelet's runs differ and Berth equals one of them, the field is listed as timing-dependent, or it
-   * differed in one of two comparisons only.
+   * may differ once and no further run shows it.
    * `deliberate`: it is listed as a deliberate difference. `difference`: anything else. `reason` comes from the list.
    */
   readonly kind: "noise" | "deliberate" | "difference";
@@ -52,7 +52,14 @@ export interface KnownDifferences {
   readonly deliberate: readonly KnownDifference[];
   /** Fields that depend on timing, on all sides: they count where the kubelet's runs differ, or by `withinAgreed`. */
   readonly timingDependent: readonly KnownDifference[];
+  /** What Berth may show once although the kubelet's runs agree, if no further run of the case shows it. */
+  readonly inOneRun: readonly KnownDifference[];
+  /** What a live kubelet may show although its recorded runs agree. */
+  readonly ofLiveKubelets: readonly KnownDifference[];
 }
+
+/** The lists by which one comparison classifies its findings. */
+export type ListsOfOneRun = Pick<KnownDifferences, "deliberate" | "timingDependent">;
 
 /** What several runs of the kubelet show of one pod: the different values of each field; undefined: a run lacks it. */
 export type KubeletRows = ReadonlyMap<string, readonly (string | undefined)[]>;
@@ -84,7 +91,7 @@ export function fieldsOf({ kubelet, berth }: Runs): ReadonlySet<string> {
 }
 
 /** All fields in which Berth differs from a run of the kubelet, classified. */
-export function compareRuns(runs: Runs, { deliberate, timingDependent }: KnownDifferences): readonly Finding[] {
+export function compareRuns(runs: Runs, { deliberate, timingDependent }: ListsOfOneRun): readonly Finding[] {
   const { pod, kubelet, berth } = runs;
   return [...fieldsOf(runs)].flatMap((field): readonly Finding[] => {
     const own = berth.get(field);
@@ -120,51 +127,6 @@ function compareOrders(pod: string, shown: Finding["kubelet"], own = ""): readon
   return [{ pod, field: EVENT_ORDER, kubelet: pairs.map(({ kubelet }) => kubelet), berth: first.berth, kind }];
 }
 
-/** Why a difference is noise that only one of two runs shows. */
-const unrepeated = "a second run did not show it";
-
-/**
- * Fields whose wrong value is a fault even if it comes once: no busy machine changes how a container ends, or which
- * conditions a pod has.
- */
-export const neverNoise =
-  /\b(exitCode|restartCount|phase|containerID|signal|terminated\.reason)$|\bconditions\[.*\]\.status$/;
-
-/**
- * The runtime has lost the reason: containerd 1.6 reads the event that a container ran out of memory beside its exit, and on
- * a busy machine may save the exit first.
- */
-function isLostOutOfMemory({ field, kubelet, berth }: Finding): boolean {
-  return /\bterminated\.reason$/.test(field) && kubelet.every((reason) => reason === "OOMKilled") && berth === "Error";
-}
-
-/**
- * Reclassifies the differences that a second comparison of the same pod does not show: on a busy machine one run can
- * miss a state that lasts for an instant. `again` is undefined if the pod ran once.
- */
-export function withoutUnrepeated(
-  found: readonly Finding[],
-  again: readonly Finding[] | undefined,
-): readonly Finding[] {
-  if (again === undefined) return found;
-  const repeated = new Set(again.filter(({ kind }) => kind === "difference").map(({ field }) => field));
-  return found.map((each) =>
-    each.kind !== "difference" || repeated.has(each.field) || (neverNoise.test(each.field) && !isLostOutOfMemory(each))
-      ? each
-      : { ...each, kind: "noise", reason: unrepeated },
-  );
-}
-
-/** The differences that a second run did not show. */
-export function unrepeatedFindings(findings: readonly Finding[]): readonly Finding[] {
-  return findings.filter(({ reason }) => reason === unrepeated);
-}
-
-/** The fields of findings with their pod. A field that two snapshots of a pod show is one. */
-export function fieldsWithoutSnapshot(findings: readonly Finding[]): ReadonlySet<string> {
-  return new Set(findings.map(({ pod, field }) => `${pod}: ${field.replace(/^(settled|later|gone) /, "")}`));
-}
-
 /**
  * Whether a listed field depends on timing here. What all runs of the kubelet agree on hardly does: a count may be near
  * theirs, and an event that none of them has is never excused.
@@ -176,7 +138,8 @@ function matchesTimingEntry(entry: KnownDifference, values: FieldValues): boolea
   return agreed !== undefined && within !== undefined && matchesEntry({ ...entry, within }, values);
 }
 
-function matchesEntry(entry: KnownDifference, { pod, field, kubelet, berth }: FieldValues): boolean {
+/** Whether an entry names the field of these values and the values of both sides. */
+export function matchesEntry(entry: KnownDifference, { pod, field, kubelet, berth }: FieldValues): boolean {
   const isNear = (side: string | undefined) => {
     const distance = Math.abs(numberOf(side) - numberOf(berth));
     return entry.within === undefined || distance <= entry.within;
@@ -231,20 +194,6 @@ export function findUnsupportedDistances(
 function distanceIn(shown: readonly (string | undefined)[]): number {
   const numbers = shown.filter((value) => value !== undefined).map(numberOf);
   return Math.max(...numbers) - Math.min(...numbers);
-}
-
-/**
- * Whether an entry names the value in which a live run of the kubelet, as `berth`, differs from the recorded ones, and
- * those, too. On a busy machine a kubelet may show what Berth always shows.
- */
-export function isKubeletsOwn(entries: readonly KnownDifference[], { pod, field, kubelet, berth }: Finding): boolean {
-  return entries.some(
-    (entry) =>
-      matches(entry.pod, pod) &&
-      matches(entry.field, field) &&
-      kubelet.every((side) => matches(entry.kubelet, side)) &&
-      (matches(entry.kubelet, berth) || matches(entry.berth, berth)),
-  );
 }
 
 /** Whether a run of the kubelet has the value of an entry, or lacks its field if the entry says so. */

@@ -1,17 +1,20 @@
 import { allCases } from "./cases/all.ts";
-import { hasEnded, isThereAndHasEnded } from "./cases/pod-case.ts";
+import { hasEnded } from "./cases/pod-case.ts";
 import type { KnownDifference, KnownDifferences } from "./compare.ts";
 import { mountFailures } from "./mount-failures.ts";
+import { inOneRun, ofLiveKubelets } from "./rare-differences.ts";
 import {
   backOffOf,
   crashing,
   fewTimes,
   main,
   manifestRemoved,
+  namesOf,
   refusedSubPaths,
   showsBackOff,
   TERMINATED,
   timingDependent,
+  withoutNetwork,
 } from "./timing-dependent-differences.ts";
 
 /** The containers of the pods whose containers crash. */
@@ -66,13 +69,8 @@ const subPathError = (what: string) => `failed to ${what} for volumeMount "data"
 const failedSubPath = (what: string) =>
   new RegExp(String.raw`^event Warning Failed spec\.containers\{[a-z-]+\}: Error: ${subPathError(what)}$`);
 
-const namesOf = (cases: typeof allCases) => new RegExp(`^(${cases.map(({ name }) => name).join("|")})$`);
 /** The pods that end. Whether the kubelet's status shows that their network is gone differs between its runs. */
 const ended = namesOf(allCases.filter(({ name, until }) => until === hasEnded || name === "out-of-memory"));
-/** Those that end once something has changed. */
-const endedLater = namesOf(allCases.filter(({ afterwards }) => afterwards?.until === isThereAndHasEnded));
-const withoutNetwork =
-  "a finished pod has no network; whether the kubelet's status shows that depends on its last sync";
 
 /** The amounts that a kubelet with pod cgroups reads from there. */
 const amountsOfPodCgroups: readonly {
@@ -341,17 +339,5 @@ const deliberate: readonly KnownDifference[] = [
   },
 ];
 
-/** All recorded runs of the kubelet agree with Berth here; a live one may not. */
-const ofEndedLater: KnownDifference = {
-  pod: endedLater,
-  field: /^(later|gone) conditions\[PodReadyToStartContainers\]\.status$/,
-  kubelet: ["True", "False"],
-  berth: "False",
-  reason: withoutNetwork,
-};
-
 /** Known differences between runs, with their reasons. A deliberate entry without a finding fails the suite. */
-export const knownDifferences: KnownDifferences = {
-  deliberate,
-  timingDependent: [...timingDependent, ofEndedLater],
-};
+export const knownDifferences: KnownDifferences = { deliberate, timingDependent, inOneRun, ofLiveKubelets };

@@ -1,4 +1,4 @@
-import { type KnownDifference, type KnownDifferences, type KubeletRows, matches } from "./compare.ts";
+import { type KnownDifference, type KubeletRows, type ListsOfOneRun, matches } from "./compare.ts";
 
 /** Neither the kubelet nor Berth says this. A pattern for a name, a number or a quoted text does not match it. */
 const NONSENSE = ' any other "text" ';
@@ -11,7 +11,7 @@ const NONSENSE = ' any other "text" ';
  * an event has its message. Otherwise the recording has the whole field. A timing-dependent entry needs a run that has it.
  */
 export function findOpenPatterns(
-  { deliberate, timingDependent }: KnownDifferences,
+  { deliberate, timingDependent }: ListsOfOneRun,
   recording: ReadonlyMap<string, KubeletRows>,
 ): readonly string[] {
   const recorded = new Set<string>();

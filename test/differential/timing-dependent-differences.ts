@@ -1,3 +1,4 @@
+import type { PodCase } from "./cases/pod-case.ts";
 import type { KnownDifference } from "./compare.ts";
 
 export const fewTimes = /^×[1-9]$/;
@@ -7,6 +8,10 @@ export const backOffOf = (seconds: number) =>
   new RegExp(
     String.raw`^back-off ${seconds}s restarting failed container=(main|other|side|first) pod=[a-z-]+(NODE)?_NAMESPACE\(UID\)$`,
   );
+/** A pattern of the names of these cases. */
+export const namesOf = (cases: readonly PodCase[]) => new RegExp(`^(${cases.map(({ name }) => name).join("|")})$`);
+export const withoutNetwork =
+  "a finished pod has no network; whether the kubelet's status shows that depends on its last sync";
 export const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
 export const manifestRemoved =
   "the mirror of a removed static pod shows its final status before it is deleted; the kubelet deletes it at once";
@@ -27,7 +32,8 @@ const endOfCrash = /^(13|Error|TIME|containerd:\/\/INSTANCE 2 OF main)$/;
 /** The same where the kubelet no longer finds it. */
 const lostEnd = /^(137|ContainerStatusUnknown|The container could not be located when the pod was terminated|null)$/;
 
-const untilDeleted = "the event repeats until the pod is deleted, so its count depends on the time of the deletion";
+export const untilDeleted =
+  "the event repeats until the pod is deleted, so its count depends on the time of the deletion";
 
 /** Differences that come and go between runs of the kubelet itself, with the values that they have. */
 export const timingDependent: readonly KnownDifference[] = [

@@ -1,0 +1,64 @@
+// Differences that a busy machine causes once in many runs, with the values that they have.
+import { allCases } from "./cases/all.ts";
+import { isThereAndHasEnded } from "./cases/pod-case.ts";
+import type { KnownDifference } from "./compare.ts";
+import { crashing, namesOf, untilDeleted, withoutNetwork } from "./timing-dependent-differences.ts";
+
+/** What Berth may show in one run, if no further run shows it. */
+export const inOneRun: readonly KnownDifference[] = [
+  {
+    pod: crashing,
+    field: /^event Warning BackOff\b/,
+    kubelet: /^×[2-4]$/,
+    berth: /^×[1-5]$/,
+    // The kubelet's runs differ by one, those of some pods by chance not.
+    within: 1,
+    reason: untilDeleted,
+  },
+  {
+    pod: /^pull-(refused|not-found|latest|digest|without-credentials|with-wrong-credentials)$/,
+    field: /^event (Normal BackOff|Warning Failed) .*: (Back-off pulling image ".*"|Error: ImagePullBackOff)$/,
+    kubelet: "×1",
+    berth: "×2",
+    reason: "the sandbox may take longer than the first back-off; Berth pulls the image beside it",
+  },
+  {
+    pod: "out-of-memory",
+    field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.reason$/,
+    kubelet: "OOMKilled",
+    berth: "Error",
+    reason:
+      "containerd 1.6 reads the event that a container ran out of memory beside its exit, and may save the exit first",
+  },
+];
+
+/** The pods that end once something has changed. */
+const endedLater = namesOf(allCases.filter(({ afterwards }) => afterwards?.until === isThereAndHasEnded));
+
+/** What a live kubelet may show although all recorded runs agree. None of it excuses Berth. */
+export const ofLiveKubelets: readonly KnownDifference[] = [
+  {
+    pod: endedLater,
+    field: /^(later|gone) conditions\[PodReadyToStartContainers\]\.status$/,
+    kubelet: ["True", "False"],
+    berth: "False",
+    reason: withoutNetwork,
+  },
+  ...["main", "first"].map((container) => ({
+    pod: /./,
+    field: /^(settled|later|gone) times$/,
+    kubelet: ["in order", `${container} has finished before it started`],
+    berth: "in order",
+    reason: "the runtime reads the time of the start when the container may have ended",
+  })),
+  {
+    pod: /ready-by-(named-)?(http|redirect|redirect-elsewhere|closed-port)$/,
+    field:
+      /^event Warning Unhealthy spec\.containers\{main\}: Readiness probe failed: Get "http:\/\/POD-IP:\d+\/[a-z/.-]*": context deadline exceeded \(Client\.Timeout exceeded while awaiting headers\)$/,
+    kubelet: ["×1", undefined],
+    examples: [
+      'event Warning Unhealthy spec.containers{main}: Readiness probe failed: Get "http://POD-IP:9/": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',
+    ],
+    reason: "a busy machine may not accept the connection in time",
+  },
+];

@@ -1,0 +1,31 @@
+// Which values of a live kubelet make the recording stale, because none of its recorded runs has shown them.
+import { type Finding, type KnownDifference, matches } from "./compare.ts";
+import { neverNoise } from "./unrepeated-differences.ts";
+
+/**
+ * Among the differences of a live kubelet, as `berth`, from all recorded runs: those in a field in which the recorded runs
+ * agree, or which no busy machine changes, unless an entry names the values of both.
+ */
+export function findUnrecorded(
+  unrecorded: readonly Finding[],
+  entries: readonly KnownDifference[],
+): readonly Finding[] {
+  return unrecorded.filter((each) => {
+    const differsFromItself = new Set(each.kubelet).size > 1;
+    return !(differsFromItself && !neverNoise.test(each.field)) && !isKubeletsOwn(entries, each);
+  });
+}
+
+/**
+ * Whether an entry names the value in which a live run of the kubelet, as `berth`, differs from the recorded ones, and
+ * those, too. On a busy machine a kubelet may show what Berth always shows.
+ */
+function isKubeletsOwn(entries: readonly KnownDifference[], { pod, field, kubelet, berth }: Finding): boolean {
+  return entries.some(
+    (entry) =>
+      matches(entry.pod, pod) &&
+      matches(entry.field, field) &&
+      kubelet.every((side) => matches(entry.kubelet, side)) &&
+      (matches(entry.kubelet, berth) || matches(entry.berth, berth)),
+  );
+}

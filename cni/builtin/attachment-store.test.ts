@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hostLinkName, ifbName, macOf } from "./attachment-names.ts";
@@ -43,6 +43,15 @@ test("the origin of an attachment is the cache of its executor, and when its rec
     { containerId: "c2", ifName: "eth0", cacheDir: undefined, writtenAt: expect.any(Number) },
   ]);
   expect(createAttachmentStore(join(folder, "absent")).origins()).toEqual([]);
+});
+
+test("the record of a process that was killed while it wrote it is removed with the attachment", () => {
+  const store = createAttachmentStore(folder);
+  store.makeFolders();
+  writeFileSync(join(folder, "attachments/c1:eth0.json.tmp"), "{");
+  expect(store.list()).toEqual([]);
+  store.remove(first);
+  expect(readdirSync(join(folder, "attachments"))).toEqual([]);
 });
 
 test("an empty folder has no records and no reservations", () => {

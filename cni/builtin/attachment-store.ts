@@ -37,6 +37,8 @@ export interface AttachmentOrigin extends AttachmentId {
  * while the agent is away.
  */
 export interface AttachmentStore {
+  /** Makes the folders of the record, before anything of the network is made. */
+  makeFolders(): void;
   /** Sorted by their ids. Unreadable records are left out. */
   list(): readonly Attachment[];
   /** The origin of each attachment of `list`. */
@@ -76,6 +78,7 @@ export function createAttachmentStore(folder: string, cacheDir?: string): Attach
       .map((name) => join(attachments, name));
   const ownerOf = (address: string) => ifPresent(() => readlinkSync(join(addresses, address)));
   return {
+    makeFolders,
     list: () => paths().flatMap((path) => readAttachment(path) ?? []),
     origins: () => paths().flatMap((path) => ifPresent(() => readOrigin(path)) ?? []),
     find: (id) => readAttachment(fileOf(id)),
@@ -85,7 +88,10 @@ export function createAttachmentStore(folder: string, cacheDir?: string): Attach
       writeOrMakeFolders(() => writeFileSync(temporary, text, { mode: 0o600 }), makeFolders);
       renameSync(temporary, fileOf(attachment));
     },
-    remove: (id) => rmSync(fileOf(id), { force: true }),
+    remove(id) {
+      // A process that was killed while it wrote the record has left the other one.
+      for (const path of [`${fileOf(id)}.tmp`, fileOf(id)]) rmSync(path, { force: true });
+    },
     reserve(address, id) {
       const link = () => symlinkSync(keyOf(id), join(addresses, address));
       try {

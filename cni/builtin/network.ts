@@ -1,7 +1,7 @@
 import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/ip-address.ts";
 import { listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
 import { unlessCode } from "../../host/netlink/error.ts";
-import { createBridge, findLink, type Link, listLinks, readLink, setAlias, setUp } from "../../host/netlink/links.ts";
+import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
 import { change, hasChain } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
 import { CniError } from "../error.ts";
@@ -38,6 +38,8 @@ export function ensureNetwork(
   const isKnown = known?.fingerprint === fingerprint && known.bridge.index === bridge?.index && bridge.isUp;
   if (isKnown && hasChain(node.netfilter, TABLE, masqueradeChain(conf.name))) return known;
   const mtu = conf.mtu ?? defaultMtu(node);
+  // By the folder a later removal finds what follows, even if no attachment is ever recorded.
+  store.makeFolders();
   // The rules come first: they guard 127.0.0.0/8 before any pod is on the bridge.
   ensureRules(node, conf, store);
   const made = ensureBridge(node, conf, mtu, bridge);
@@ -77,8 +79,7 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
     const gateway = conf.ranges[0]?.[0]?.gateway ?? new Uint8Array(4);
     // Another process may create it at the same time.
     unlessCode(["EEXIST"], () => {
-      createBridge(node.route, { name: conf.bridge, mtu, mac: macOf(gateway) });
-      setAlias(node.route, readLink(node.route, conf.bridge), bridgeAlias(conf.name));
+      createBridge(node.route, { name: conf.bridge, mtu, mac: macOf(gateway), alias: bridgeAlias(conf.name) });
     });
   }
   const bridge = present ?? readLink(node.route, conf.bridge);

@@ -8,6 +8,7 @@ import {
   type NetlinkMessage,
   NLM_F_CREATE,
   NLM_F_EXCL,
+  NLMSG_NOOP,
   readText,
   readU32,
   text,
@@ -99,22 +100,31 @@ interface LinkInput {
   readonly mac?: Uint8Array | undefined;
 }
 
+interface BridgeInput extends LinkInput {
+  readonly mac: Uint8Array;
+  /** None if undefined. */
+  readonly alias?: string | undefined;
+}
+
 /**
  * Creates a bridge that is up, with a hardware address of its own: the kernel would change one that it has chosen itself
- * whenever a port comes or goes. Throws `EEXIST` if a link has the name.
+ * whenever a port comes or goes. It gets its alias in the same call of the kernel, so that a process that is killed leaves no bridge
+ * without one. Throws `EEXIST` if a link has the name; that gets the alias.
  */
-export function createBridge(
-  socket: NetlinkSocket,
-  { name, mtu, mac }: LinkInput & { readonly mac: Uint8Array },
-): void {
-  socket.request({
+export function createBridge(socket: NetlinkSocket, { name, mtu, mac, alias }: BridgeInput): void {
+  const creation: NetlinkRequest = {
     type: RTM_NEWLINK,
     flags: NLM_F_CREATE | NLM_F_EXCL,
     body: ifinfo(0, IFF_UP, IFF_UP),
     attributes: [[IFLA_IFNAME, text(name)], ...mtuAttribute(mtu), ...macAttribute(mac), linkInfo("bridge")],
     what: `create the bridge ${name}`,
-  });
+  };
+  if (alias === undefined) socket.request(creation);
+  else socket.batch(NOTHING, [creation, aliasRequest({ name }, alias)], NOTHING);
 }
+
+/** The kernel skips it. */
+const NOTHING = { type: NLMSG_NOOP, flags: 0, body: new Uint8Array(0), attributes: [] };
 
 /** Creates an ifb device that is up. Throws `EEXIST` if a link has the name. */
 export function createIfb(socket: NetlinkSocket, { name, mtu }: LinkInput): void {
@@ -178,15 +188,20 @@ export function setUp(socket: NetlinkSocket, link: Pick<Link, "index" | "name">)
 }
 
 /** Sets the alias, which `ip link` shows. */
-export function setAlias(socket: NetlinkSocket, { index, name }: Pick<Link, "index" | "name">, alias: string): void {
-  socket.request({
-    type: RTM_NEWLINK,
-    flags: 0,
-    body: ifinfo(index),
-    attributes: [[IFLA_IFALIAS, new TextEncoder().encode(alias)]],
-    what: `set the alias of ${name}`,
-  });
+export function setAlias(socket: NetlinkSocket, link: Pick<Link, "name">, alias: string): void {
+  socket.request(aliasRequest(link, alias));
 }
+
+const aliasRequest = ({ name }: Pick<Link, "name">, alias: string): NetlinkRequest => ({
+  type: RTM_SETLINK,
+  flags: 0,
+  body: ifinfo(0),
+  attributes: [
+    [IFLA_IFNAME, text(name)],
+    [IFLA_IFALIAS, new TextEncoder().encode(alias)],
+  ],
+  what: `set the alias of ${name}`,
+});
 
 /** Routes packets to and from 127.0.0.0/8 over this link, which the kernel drops otherwise (`route_localnet`). */
 export function setRouteLocalnet(socket: NetlinkSocket, link: Pick<Link, "index" | "name">): void {

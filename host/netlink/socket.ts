@@ -30,7 +30,10 @@ export interface NetlinkSocket {
   request(request: NetlinkRequest): readonly NetlinkMessage[];
   /** Returns all objects that the request asks for. Starts again if they change meanwhile. */
   dump(request: NetlinkRequest): readonly NetlinkMessage[];
-  /** Sends requests in one datagram, which nfnetlink carries out all or none. `begin` and `end` surround them. */
+  /**
+   * Sends requests in one datagram, between `begin` and `end`. nfnetlink carries out all or none, rtnetlink each by itself in their
+   * order; a process that is killed cannot stop it. Throws the first refusal.
+   */
   batch(begin: MessageInput, requests: readonly NetlinkRequest[], end: MessageInput): void;
   close(): void;
 }

@@ -1,7 +1,12 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { type ShareLocks, shareNoLocks } from "../../cni/attachment-locks.ts";
 import type { AttachmentStore } from "../../cni/builtin/attachment-store.ts";
 import { createAttachmentStore } from "../../cni/builtin/attachment-store.ts";
+import { removeIdleNetworks } from "../../cni/builtin/remove-network.ts";
+import { listLinks } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
+import { listChains } from "../../host/netlink/nftables.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import { createNode, NOTHING } from "./builtin-fixture.ts";
 
@@ -41,6 +46,7 @@ function createDeath(count: number) {
       const store = createAttachmentStore(folder);
       return {
         ...store,
+        makeFolders: () => passes(() => store.makeFolders()),
         write: (attachment) => passes(() => store.write(attachment)),
         remove: (id) => passes(() => store.remove(id)),
         reserve: (address, id) => passes(() => store.reserve(address, id)),
@@ -87,6 +93,19 @@ async function dieAnywhere<T>(
   }
 }
 
+/** What the node has of networks without pods after a removal of all of them; `[]` if nothing. */
+async function remainsAfterRemoval({ netlink, route, netfilter, folder, namespace }: ReturnType<typeof createNode>) {
+  const locks = { withNetwork: <T>(_: string, work: (share: ShareLocks) => Promise<T>) => work(shareNoLocks) };
+  const options = { netlink, folder, nodeNamespace: namespace.path, locks };
+  await removeIdleNetworks(options, new AbortController().signal);
+  const links = listLinks(route).map(({ name }) => name);
+  return [
+    ...links.filter((name) => name !== "lo"),
+    ...listChains(netfilter).map(({ table, chain }) => `${table} ${chain}`),
+    ...readdirSync(folder),
+  ];
+}
+
 const nothing = async () => undefined;
 /** Each test repeats its calls for every one that the process may be killed after. */
 const TIMEOUT_MS = 600_000;
@@ -119,6 +138,8 @@ describe.skipIf(!isRoot)("a process that dies within", () => {
       await dieAnywhere("ADD", nothing, async (node) => {
         await node.call("DEL", { containerId: "c1" });
         expect(node.leftovers()).toEqual(NOTHING);
+        // The bridge and the rules stay for the next pod, even if the network has never had one.
+        expect(await remainsAfterRemoval(node)).toEqual([]);
       });
     },
     TIMEOUT_MS,

@@ -13,6 +13,7 @@ import type { InProcessPlugin } from "./plugin-call.ts";
 import { createPluginCalls, type PluginCallRecord } from "./plugin-calls.ts";
 import { createResultCache, type ResultCache, type UnreadableEntry } from "./result-cache.ts";
 import { createSetDefaultRoute, type SetDefaultRoute } from "./secondary/default-route.ts";
+import { type TimeLeft, unlimited } from "./time-limit.ts";
 
 export interface ExecutorOptions {
   readonly exec: Exec;
@@ -43,14 +44,14 @@ export interface Executor {
   recordedAttachments(): readonly RecordedAttachment[];
   /** Removes the built-in networks that have no pods. Rejects with `CniError`, and with the signal's reason when that aborts. */
   removeIdleNetworks(signal: AbortSignal): Promise<IdleRemoval>;
-  /** Executes networks, and calls `onCall` after each call of a plugin. */
-  createCni(onCall: (record: PluginCallRecord) => void): Cni;
+  /**
+   * Executes networks, and calls `onCall` after each call of a plugin. `timeLeft` is that of the one call for which it is created; without
+   * it each plugin has the time of a plugin.
+   */
+  createCni(onCall: (record: PluginCallRecord) => void, timeLeft?: TimeLeft): Cni;
 }
 
-/**
- * A plugin may take as long as a DHCP server takes to answer. Less than the 120 s of a call of the delegate: otherwise that call
- * ends first, and names the agent instead of the plugin that hangs.
- */
+/** A plugin may take as long as a DHCP server takes to answer. */
 const PLUGIN_TIMEOUT_MS = 90_000;
 
 /** The record of the built-in network. Nothing of it outlives a boot. */
@@ -75,10 +76,10 @@ export function createExecutor(options: ExecutorOptions): Executor {
     inProcess,
     recordedAttachments: () => recordedAttachments(BUILTIN_FOLDER, cacheFiles.root),
     removeIdleNetworks: (signal) => removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER, locks }, signal),
-    createCni: (onCall) =>
+    createCni: (onCall, timeLeft = unlimited) =>
       createCni({
         createCallPlugin: (shareLocks) =>
-          createPluginCalls({ binaries: binaries.withLocks(shareLocks), inProcess, clock, onCall }),
+          createPluginCalls({ binaries: binaries.forCall(shareLocks, timeLeft), inProcess, clock, onCall }),
         ...{ cache, locks },
       }),
   };

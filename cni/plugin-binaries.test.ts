@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createExec } from "../host/exec.ts";
 import { createFiles } from "../host/fs/files.ts";
 import { scriptedCalls, writePlugin } from "../test/fakes/scripted-plugin.ts";
+import { shareNoLocks } from "./attachment-locks.ts";
 import { CniError, describeCniError } from "./error.ts";
 import { createPluginBinaries } from "./plugin-binaries.ts";
 import type { PluginCall } from "./plugin-call.ts";
@@ -86,6 +87,17 @@ test("a plugin that hangs is killed at its time limit, with what it has started"
   expect(error).toMatchObject({ code: 0, message: `${folder}/bridge did not end within 300 ms`, plugin: "bridge" });
   const child = Number(await readFile(join(folder, "child"), "utf8"));
   await waitUntilDead(child);
+});
+
+test("a plugin has the time that its call has left, if that is less", async () => {
+  await writePlugin(folder, "bridge", { ADD: { before: "sleep 60" }, DEL: { before: "sleep 60" } });
+  const binaries = createBinaries().forCall(shareNoLocks, (verb) => (verb === "ADD" ? 300 : 0));
+  const killed = { code: 0, message: `${folder}/bridge did not end within 300 ms`, plugin: "bridge" };
+  expect(await failureOf(binaries.call(call, signal))).toMatchObject(killed);
+  expect(describeCniError(await failureOf(binaries.call({ ...call, verb: "DEL" }, signal)))).toBe(
+    "bridge: it was not started: what came before it has taken the time of the call",
+  );
+  expect(await scriptedCalls(folder)).toMatchObject([{ verb: "ADD" }]);
 });
 
 test("a plugin is killed when the signal aborts", async () => {

@@ -6,6 +6,7 @@ import { CniError, cniCodes } from "./error.ts";
 import { findPlugin } from "./find-plugin.ts";
 import type { InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { type PluginExit, readPluginOutput, readVersions } from "./plugin-output.ts";
+import { type TimeLeft, unlimited } from "./time-limit.ts";
 import { CURRENT_VERSION } from "./version.ts";
 
 /** The plugins that are programs of this machine. A call resolves with the JSON object that the plugin has printed, of the version that it names. */
@@ -14,8 +15,8 @@ export interface PluginBinaries extends InProcessPlugin {
   find(type: string): Promise<string>;
   /** The versions that the plugin speaks, by VERSION. */
   versions(type: string, signal: AbortSignal): Promise<readonly string[]>;
-  /** The same binaries, whose processes inherit these locks. */
-  withLocks(shareLocks: ShareLocks): InProcessPlugin;
+  /** The same binaries for one call of a network: their processes inherit its locks, and end in the time that it has left. */
+  forCall(shareLocks: ShareLocks, timeLeft: TimeLeft): InProcessPlugin;
 }
 
 export interface PluginBinariesOptions {
@@ -45,33 +46,34 @@ export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: P
 
   async function run(type: string, variables: Readonly<Record<string, string>>, { signal, ...input }: RunInput) {
     const path = await find(type);
+    if (input.timeoutMs <= 0) throw new CniError(cniCodes.unknown, NO_TIME_LEFT, { plugin: type });
     const CNI_PATH = binDirs.join(":");
     const options = {
       ...input,
       env: { ...env, ...variables, CNI_PATH },
-      timeoutMs,
       signal,
       maxOutputBytes: MAX_OUTPUT_BYTES,
     };
     return readPluginOutput(type, await runToExit(exec, path, type, options));
   }
 
-  const withLocks = (shareLocks: ShareLocks): InProcessPlugin => ({
+  const forCall = (shareLocks: ShareLocks, timeLeft: TimeLeft): InProcessPlugin => ({
     call: (call, signal) =>
       run(String(call.conf["type"]), variablesOf(call), {
         stdin: JSON.stringify(call.conf),
         inheritedDescriptors: shareLocks(),
+        timeoutMs: Math.min(timeoutMs, timeLeft(call.verb)),
         signal,
       }),
   });
   return {
     find,
-    ...withLocks(shareNoLocks),
-    withLocks,
+    ...forCall(shareNoLocks, unlimited),
+    forCall,
     async versions(type, signal) {
       const variables = { CNI_COMMAND: "VERSION", ...PLACEHOLDERS };
       const stdin = JSON.stringify({ cniVersion: CURRENT_VERSION });
-      return readVersions(type, await run(type, variables, { stdin, signal }));
+      return readVersions(type, await run(type, variables, { stdin, timeoutMs, signal }));
     },
   };
 }
@@ -79,8 +81,11 @@ export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: P
 interface RunInput {
   readonly stdin: string;
   readonly inheritedDescriptors?: readonly number[];
+  readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
+
+const NO_TIME_LEFT = "it was not started: what came before it has taken the time of the call";
 
 /** Plugins that were built with an early libcni want these for VERSION, too. */
 const PLACEHOLDERS = { CNI_CONTAINERID: "dummy", CNI_NETNS: "dummy", CNI_IFNAME: "dummy", CNI_ARGS: "" };

@@ -144,14 +144,21 @@ async function openNetwork(
   const { hostFiles: files, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
-  const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, { readCachedStatus }, executor] =
-    await Promise.all([
-      import("../../cni/delegate/execute-call.ts"),
-      import("../../cni/delegate/collect-garbage.ts"),
-      import("../../cni/delegate/network-readiness.ts"),
-      import("../../cni/secondary/cached-status.ts"),
-      createNetworkExecutor(delegate, adapters),
-    ]);
+  const [
+    { executeCall },
+    { collectGarbage },
+    { createNetworkReadiness },
+    { readCachedStatus },
+    { createTimeLimit },
+    executor,
+  ] = await Promise.all([
+    import("../../cni/delegate/execute-call.ts"),
+    import("../../cni/delegate/collect-garbage.ts"),
+    import("../../cni/delegate/network-readiness.ts"),
+    import("../../cni/secondary/cached-status.ts"),
+    import("../../cni/time-limit.ts"),
+    createNetworkExecutor(delegate, adapters),
+  ]);
   const record = createPluginCallRecorder(metrics);
   const recordDelegateCall = createDelegateCallRecorder(metrics);
   const deleted = createDeletedAttachments();
@@ -164,9 +171,10 @@ async function openNetwork(
   const readiness = createNetworkReadiness(deps);
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
+      const timeLeft = createTimeLimit(call.timeLeftMs, clock, signal);
       const podCni = executor.createCni((pluginCall) => {
         for (const receive of [record, readiness.onCall, onCall]) receive(pluginCall);
-      });
+      }, timeLeft);
       const execution = { ...executor, cni: podCni, files, confDir, definitions, deleted, ages };
       const execute = () => executeCall(execution, call, signal, undoSignal);
       return measureDuration(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));

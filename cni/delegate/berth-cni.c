@@ -203,7 +203,9 @@ static bool append_call(struct buffer *to) {
                   append_string(to, TEXT("\"ifName\""), variable(TEXT("CNI_IFNAME")));
   append(to, TEXT("\"args\":["));
   is_valid = is_valid && append_pairs(to, variable(TEXT("CNI_ARGS")));
-  append(to, TEXT("],\"capabilityArgs\":"));
+  append(to, TEXT("],\"timeLeftMs\":"));
+  append_number(to, (unsigned long)time_left_ms());
+  append(to, TEXT(",\"capabilityArgs\":"));
   append(to, runtime_config);
   append(to, TEXT("}"));
   return is_valid && !to->is_full;

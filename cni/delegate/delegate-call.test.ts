@@ -32,7 +32,8 @@ test("a call is read from the environment and the configuration, and crosses the
   for (const verb of ["ADD", "DEL", "CHECK"] as const) {
     const call = readDelegateCall(verb, env, { runtimeConfig });
     expect(call).toEqual({ verb, attachment });
-    expect(decodeDelegateCall(encodeDelegateCall(call))).toEqual(call);
+    for (const each of [call, { ...call, timeLeftMs: 120_000 }])
+      expect(decodeDelegateCall(encodeDelegateCall(each))).toEqual(each);
   }
 });
 
@@ -86,6 +87,8 @@ describe("a request that is no call is refused", () => {
     [JSON.stringify({ ...fields, args: [["A"]] }), 6, 'args: found [["A"]], must be a list of pairs'],
     [JSON.stringify({ ...fields, capabilityArgs: [] }), 6, "capabilityArgs: found [], must be an object"],
     [JSON.stringify({ ...fields, netns: 3 }), 6, "netns: found 3, must be a text"],
+    [JSON.stringify({ ...fields, timeLeftMs: 0 }), 6, "timeLeftMs: found 0, must be a whole number of milliseconds"],
+    [JSON.stringify({ ...fields, timeLeftMs: "5" }), 6, 'timeLeftMs: found "5", must be a whole number of'],
     [JSON.stringify({ ...fields, containerId: "../x" }), 4, 'container id: found "../x"'],
   ];
   for (const [text, code, message] of rows)

@@ -19,6 +19,8 @@ export const MAX_REQUEST_BYTES = 2 << 20;
 export interface DelegateCall {
   readonly verb: DelegateVerb;
   readonly attachment: Attachment;
+  /** How long the runtime still waits for the answer; undefined from a delegate that was installed before it said so. */
+  readonly timeLeftMs?: number | undefined;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -49,8 +51,8 @@ export function readDelegateCall(verb: DelegateVerb, env: Environment, conf: Fie
 }
 
 /** The call as the request's body. */
-export function encodeDelegateCall({ verb, attachment: { args, ...attachment } }: DelegateCall): string {
-  return JSON.stringify({ verb, ...attachment, args: [...args] });
+export function encodeDelegateCall({ verb, attachment: { args, ...attachment }, timeLeftMs }: DelegateCall): string {
+  return JSON.stringify({ verb, ...attachment, args: [...args], timeLeftMs });
 }
 
 /**
@@ -60,17 +62,20 @@ export function encodeDelegateCall({ verb, attachment: { args, ...attachment } }
  */
 export function decodeDelegateCall(text: string): DelegateCall {
   const fields = parseObject(text);
-  const { verb, args, capabilityArgs } = fields;
+  const { verb, args, capabilityArgs, timeLeftMs } = fields;
   if (typeof verb !== "string" || !isDelegateVerb(verb)) throw wrong("verb", verb, `one of ${VERBS.join(", ")}`);
   if (!Array.isArray(args) || !args.every(isPair)) throw wrong("args", args, "a list of pairs");
   if (!isObject(capabilityArgs)) throw wrong("capabilityArgs", capabilityArgs, "an object");
+  if (timeLeftMs !== undefined && !isDuration(timeLeftMs))
+    throw wrong("timeLeftMs", timeLeftMs, "a whole number of milliseconds above 0");
   const textOf = (name: string): string => {
     const value = fields[name];
     if (typeof value !== "string") throw wrong(name, value, "a text");
     return value;
   };
   const [containerId, netns, ifName] = [textOf("containerId"), textOf("netns"), textOf("ifName")];
-  return checkCall({ verb, attachment: { containerId, netns, ifName, args: new Map(args), capabilityArgs } });
+  const attachment = { containerId, netns, ifName, args: new Map(args), capabilityArgs };
+  return checkCall({ verb, attachment, timeLeftMs });
 }
 
 /** Returns the call. Throws unless both processes understand its parameters alike. */
@@ -84,6 +89,9 @@ function checkCall(call: DelegateCall): DelegateCall {
     throw invalid(`CNI_NETNS: found ${JSON.stringify(netns)}, ${rule}`);
   return call;
 }
+
+const isDuration = (value: unknown): value is number =>
+  typeof value === "number" && Number.isSafeInteger(value) && value > 0;
 
 /** `KEY=VALUE;KEY=VALUE`, as libcni writes it. */
 function parseArgs(text: string): ReadonlyMap<string, string> {

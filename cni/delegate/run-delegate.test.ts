@@ -125,6 +125,20 @@ test("a call that the static form hands over has only the time that is left", as
   expect(await ended).toMatchObject({ exitCode: 1, output: { code: 11 } });
 });
 
+test("the agent learns how long the call may take, and this process what is left of that", async () => {
+  const clock = new FakeClock();
+  const timesLeftMs: unknown[] = [];
+  const askAgent: DelegateDeps["askAgent"] = async (_socket, call) => {
+    timesLeftMs.push(call.timeLeftMs);
+    await clock.advance(300);
+    return lost;
+  };
+  const execute: DelegateDeps["execute"] = async (_conf, call) => void timesLeftMs.push(call.timeLeftMs);
+  for (const args of [[], ["--time-left-ms=500"]])
+    expect(await run("DEL", lost, { clock, askAgent, execute, args })).toMatchObject({ exitCode: 0 });
+  expect(timesLeftMs).toEqual([2_000, 1_700, 500, 200]);
+});
+
 test("other arguments are refused", async () => {
   for (const args of [["--help"], ["--time-left-ms=0"], ["--time-left-ms=5", "more"]])
     expect(await run("DEL", answered, { args })).toMatchObject({

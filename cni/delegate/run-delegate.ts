@@ -56,8 +56,8 @@ async function answer(deps: DelegateDeps): Promise<CallOutput> {
   }
   const fields = parseConf(await readStdin());
   const conf = parseDelegateConf(fields, "the configuration of berth-cni");
-  const call = readDelegateCall(verb, env, fields);
-  return withoutResult(verb, await callInTime(deps, conf, call, timeLeftMs ?? conf.timeoutMs));
+  const call = { ...readDelegateCall(verb, env, fields), timeLeftMs: timeLeftMs ?? conf.timeoutMs };
+  return withoutResult(verb, await callInTime(deps, conf, call));
 }
 
 /** DEL and CHECK print nothing. */
@@ -68,13 +68,13 @@ const withoutResult = (verb: DelegateCall["verb"], output: CallOutput): CallOutp
 async function callInTime(
   deps: DelegateDeps,
   conf: DelegateConf,
-  call: DelegateCall,
-  timeLeftMs: number,
+  call: DelegateCall & { readonly timeLeftMs: number },
 ): Promise<CallOutput> {
   const { clock, askAgent, execute } = deps;
   const { socket, timeoutMs } = conf;
+  const startedMs = clock.monotonicMs();
   const deadline = new AbortController();
-  const cancel = clock.wakeAt(clock.now() + timeLeftMs, () => deadline.abort());
+  const cancel = clock.wakeAt(clock.now() + call.timeLeftMs, () => deadline.abort());
   const { signal } = deadline;
   let waitsFor = `the agent on ${socket}, which may be stopped,`;
   try {
@@ -86,7 +86,8 @@ async function callInTime(
       throw new CniError(cniCodes.tryAgainLater, message);
     }
     waitsFor = "the chain, or another process that works on this attachment,";
-    return await execute(conf, call, signal);
+    const passedMs = clock.monotonicMs() - startedMs;
+    return await execute(conf, { ...call, timeLeftMs: call.timeLeftMs - passedMs }, signal);
   } catch (error) {
     if (!signal.aborted) throw error;
     const message = `${waitsFor} has not answered ${call.verb} within ${timeoutMs} ms`;

@@ -204,6 +204,22 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
           expect(await node.call("DEL")).toMatchObject(done);
         }, 600_000);
 
+      test(`a plugin of the ${executor} that hangs in ADD, and in the DEL which undoes it, is named before the runtime gives up`, async () => {
+        await node.putSlowPlugin();
+        await start();
+        for (const verb of ["ADD", "DEL"]) await node.hold(verb);
+        expect(await node.call("ADD", { timeoutMs: 8_000 })).toMatchObject({
+          exitCode: 1,
+          output: { code: 0, msg: expect.stringMatching(/^slow: .*\/bin\/slow did not end within \d+ ms$/) },
+        });
+        expect(await node.notes()).toEqual(["ADD begins", "DEL begins"]);
+        // The other plugins have undone their part.
+        expect(await node.view()).toEqual(nothing);
+        await node.letGo("DEL");
+        expect(await node.call("DEL")).toMatchObject(done);
+        expect(await node.notes()).toEqual(["ADD begins", "DEL begins", "DEL begins", "DEL ends"]);
+      }, 600_000);
+
       test(`when a plugin of the ${executor} is killed, its call fails: ADD leaves nothing, CHECK and DEL succeed the next time`, async () => {
         await node.putSlowPlugin();
         await start();

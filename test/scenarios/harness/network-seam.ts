@@ -17,6 +17,7 @@ import { type Cni, createCni } from "../../../cni/network.ts";
 import { createPluginBinaries } from "../../../cni/plugin-binaries.ts";
 import { createPluginCalls } from "../../../cni/plugin-calls.ts";
 import { createResultCache, type ResultCache } from "../../../cni/result-cache.ts";
+import { unlimited } from "../../../cni/time-limit.ts";
 import type { Runtime } from "../../../cri/runtime.ts";
 import { aborted, onAbort } from "../../../host/async/abort.ts";
 import type { Clock } from "../../../host/clock.ts";
@@ -241,7 +242,7 @@ export class NodeNetwork implements SandboxNetwork {
     const locks = this.#locks.ofProcess(process);
     const cni = createCni({
       createCallPlugin: (share) =>
-        createPluginCalls({ binaries: binaries.withLocks(share), inProcess: new Map(), clock }),
+        createPluginCalls({ binaries: binaries.forCall(share, unlimited), inProcess: new Map(), clock }),
       ...{ cache, locks },
     });
     return { cni, cache, locks, files, confDir };

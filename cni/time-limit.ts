@@ -1,0 +1,34 @@
+import type { Clock } from "../host/clock.ts";
+import type { CniVerb } from "./plugin-call.ts";
+
+/** How long a plugin that is called now may run, in milliseconds; zero or less if no time is left. */
+export type TimeLeft = (verb: CniVerb) => number;
+
+/**
+ * The parts of a caller's time after which the last plugin ends. ADD ends early: if it fails, DEL of each plugin undoes it. What is left
+ * then is for the answer, on a slow machine, too. What the undo has no time for is left to DEL of the caller, which follows.
+ */
+const PART_OF_ADD = 3 / 4;
+const PART_OF_OTHERS = 7 / 8;
+
+/**
+ * Limits the plugins of one call of a network, so that its caller, who waits for `timeLeftMs` from now, learns which of them hangs.
+ * When `signal` aborts, or that time is over, the caller has left: then nothing limits the undo of its ADD.
+ */
+export function createTimeLimit(
+  timeLeftMs: number | undefined,
+  { monotonicMs }: Pick<Clock, "monotonicMs">,
+  signal: AbortSignal,
+): TimeLeft {
+  if (timeLeftMs === undefined) return unlimited;
+  const startedMs = monotonicMs();
+  return (verb) => {
+    const passedMs = monotonicMs() - startedMs;
+    const hasLeft = signal.aborted || passedMs >= timeLeftMs;
+    if (hasLeft && verb === "DEL") return Number.POSITIVE_INFINITY;
+    return Math.floor(timeLeftMs * (verb === "ADD" ? PART_OF_ADD : PART_OF_OTHERS) - passedMs);
+  };
+}
+
+/** For a caller who waits as long as it takes. */
+export const unlimited: TimeLeft = () => Number.POSITIVE_INFINITY;

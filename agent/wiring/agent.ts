@@ -169,6 +169,7 @@ export function createAgent(options: AgentOptions): Agent {
   sourcesReady.subscribe(wakeAll);
   const imageSizeBytes = imageSizeReader(images);
   const statusSaved: StatusSavedSource = createEventSource();
+  if (traces !== undefined) statusSaved.subscribe(traces.onStatusSaved);
   const clusterSync = clusterAccess?.createSync({
     ...{ desired, podEvents, sourcesReady, duplicateNames },
     imageSizeBytes,

@@ -40,6 +40,8 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
   const { desired, podCache, probes, probeMarks, links, imageVerifier, podReports, clusterSync, idleTimer } = options;
   const { containerEnds, logRotation } = options;
   return [
+    // First: its times are those at which the steps end.
+    ...(options.traces === undefined ? [] : [options.traces]),
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),
     // A status that ends the pod frees its resources before it is reported.
@@ -60,7 +62,6 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
       onPodFinished: podReports.onPodRemoved,
     },
     options.podMetrics.subscriber,
-    ...(options.traces === undefined ? [] : [options.traces]),
     ...(clusterSync === undefined ? [] : [clusterSubscriber(clusterSync)]),
     // Last: the pod, which the others may still read, is gone then.
     { onPodFinished: (uid) => void desired.onPodFinished(uid) },

@@ -23,8 +23,17 @@ export async function createTracesIfConfigured(
   const resource = { "service.name": "kubelet", "service.version": kubeletVersion, "host.name": nodeName };
   const exporter = createSpanExporter({ endpoint, resource, clock, log });
   const traces = createPodStartTraces({
-    ...{ export: exporter.export, now: clock.now, samplingRatePerMillion, random: Math.random },
+    ...{ export: exporter.export, now: () => preciseNow(clock), samplingRatePerMillion, random: Math.random },
     randomHex: (bytes) => Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("hex"),
   });
   return { ...traces, stop: exporter.stop };
+}
+
+/** Two readings of the same time may differ by so much: one has whole milliseconds. */
+const MAX_DIFFERENCE_MS = 5;
+
+/** The time with fractions of a millisecond; without them once the wall clock was set. */
+function preciseNow(clock: Pick<Clock, "now">): number {
+  const [wall, precise] = [clock.now(), performance.timeOrigin + performance.now()];
+  return Math.abs(precise - wall) < MAX_DIFFERENCE_MS ? precise : wall;
 }

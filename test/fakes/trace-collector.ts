@@ -18,6 +18,9 @@ export interface ReceivedSpan {
   /** Empty for the first span of a trace. */
   readonly parentSpanId: string;
   readonly name: string;
+  /** Epoch milliseconds with their fraction. */
+  readonly startedAt: number;
+  readonly endedAt: number;
   readonly attributes: Readonly<Record<string, string>>;
 }
 
@@ -77,14 +80,17 @@ function spansOf(bytes: Buffer): readonly ReceivedSpan[] {
   const { resourceSpans } = Request.toObject(Request.decode(bytes), { bytes: Buffer, longs: String });
   return (resourceSpans as readonly DecodedResource[]).flatMap(({ scopeSpans }) =>
     scopeSpans.flatMap(({ spans }) =>
-      spans.map(({ traceId, spanId, parentSpanId = Buffer.alloc(0), name, attributes = [] }) => ({
+      spans.map(({ traceId, spanId, parentSpanId = Buffer.alloc(0), name, attributes = [], ...times }) => ({
         ...{ traceId: traceId.toString("hex"), spanId: spanId.toString("hex") },
         ...{ parentSpanId: parentSpanId.toString("hex"), name },
+        ...{ startedAt: millisecondsOf(times.startTimeUnixNano), endedAt: millisecondsOf(times.endTimeUnixNano) },
         attributes: Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue])),
       })),
     ),
   );
 }
+
+const millisecondsOf = (nanoseconds: string) => Number(BigInt(nanoseconds) / 1000n) / 1000;
 
 interface DecodedResource {
   readonly scopeSpans: readonly { readonly spans: readonly DecodedSpan[] }[];
@@ -95,5 +101,7 @@ interface DecodedSpan {
   readonly spanId: Buffer;
   readonly parentSpanId?: Buffer;
   readonly name: string;
+  readonly startTimeUnixNano: string;
+  readonly endTimeUnixNano: string;
   readonly attributes?: readonly { readonly key: string; readonly value: { readonly stringValue: string } }[];
 }

@@ -3,11 +3,15 @@ import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
 import type { Action, ActionKind } from "../../decide/pod/action.ts";
 import { describe } from "../../decide/pod/action.ts";
-import type { ActionFinished } from "../../decide/pod/action-call.ts";
+import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
+import type { ActionResult } from "../../decide/pod/memory.ts";
+import type { ObservedPod } from "../../decide/pod/observed.ts";
+import { createSyncSteps, type SyncStep } from "./sync-steps.ts";
 
 export interface PodStartTracesOptions {
   readonly export: (span: TraceSpan) => void;
+  /** Epoch milliseconds with their fraction: most steps of a start take less than one. */
   readonly now: () => number;
   /** How many of a million starts are traced. */
   readonly samplingRatePerMillion: number;
@@ -17,7 +21,11 @@ export interface PodStartTracesOptions {
   readonly randomHex: (bytes: number) => string;
 }
 
-/** One trace for each start of a pod: from when the node has accepted it until it is ready, or ends. */
+/**
+ * One trace for each start of a pod: from when the node has accepted it until it is ready, or ends. It has a span for each action,
+ * for each step of a sync (observe, decide, report, act), and for each patch of the status. `act` lasts until the results of its
+ * actions are recorded.
+ */
 export interface PodStartTraces {
   /**
    * The value of the header `traceparent` for the call of this action: its span is exported when the action has finished. With
@@ -25,8 +33,14 @@ export interface PodStartTraces {
    * Undefined for what belongs to no start.
    */
   traceparent(uid: PodUid, action: Action): string | undefined;
+  onObserved(observed: Pick<ObservedPod, "uid">, desired: DesiredPod | undefined): void;
   onStatusDecided(decided: { readonly uid: PodUid; readonly desired: DesiredPod; readonly status: PodStatus }): void;
-  onActionFinished(finished: ActionFinished): void;
+  onActionStarted(started: Pick<ActionStarted, "uid" | "action">): void;
+  onActionFinished(finished: Pick<ActionFinished, "uid" | "action" | "result">): void;
+  /** The times are those of a monotonic clock. */
+  onSynced(uid: PodUid, times: { readonly startedMs: number; readonly endedMs: number }): void;
+  /** The API server has accepted a status, `waitedMs` after it began to differ. `pod` is the pod as it answered. */
+  onStatusSaved(uid: PodUid, pod: Pod, waitedMs: number): void;
   onPodFinished(uid: PodUid): void;
 }
 
@@ -36,6 +50,8 @@ interface StartTrace {
   readonly spanId: string;
   readonly startedAt: number;
   readonly attributes: Readonly<Record<string, string>>;
+  /** `ended`: the sync that decided so has not ended. `synced`: only the API server lacks the last status. */
+  state: "starting" | "ended" | "synced";
 }
 
 /** The gRPC methods of the actions that are calls to the runtime, by which OpenTelemetry names their spans. */
@@ -51,61 +67,120 @@ const runtimeMethods: Partial<Readonly<Record<ActionKind, string>>> = {
 };
 
 export function createPodStartTraces(options: PodStartTracesOptions): PodStartTraces {
-  const { now, samplingRatePerMillion, random, randomHex } = options;
-  /** The starts under way, and the pods that were there already, or have started. */
-  const traces = new Map<PodUid, StartTrace | "none">();
-  /** The spans of calls under way. */
-  const spanIds = new WeakMap<Action, string>();
+  const { now, randomHex } = options;
+  const traces = createTraces(options);
+  const { startOf, sampledOf } = traces;
+  const steps = createSyncSteps(now);
+  /** The spans of calls under way, and when each began. */
+  const calls = new WeakMap<Action, { readonly spanId: string; readonly startedAt: number }>();
 
-  function startOf(uid: PodUid): StartTrace | undefined {
-    const trace = traces.get(uid);
-    return trace === "none" ? undefined : trace;
+  function end(trace: StartTrace, error?: string): void {
+    trace.state = "ended";
+    if (trace.isSampled) options.export(rootSpan(trace, now(), error));
   }
 
-  function end(uid: PodUid, { isSampled, ...trace }: StartTrace, error?: string): void {
-    traces.set(uid, "none");
-    if (!isSampled) return;
-    const span = { ...trace, name: "syncPod", isClient: false, endedAt: now() };
-    options.export({ ...span, ...(error !== undefined && { error }) });
+  function endStep(uid: PodUid, name: SyncStep["name"]): void {
+    if (sampledOf(uid) !== undefined) steps.end(uid, name);
+  }
+
+  function exportChild({ traceId, spanId: parentSpanId }: StartTrace, span: ChildSpan): void {
+    options.export({ traceId, parentSpanId, spanId: randomHex(8), isClient: false, attributes: {}, ...span });
   }
 
   return {
     traceparent(uid, action) {
       const trace = startOf(uid);
       if (trace === undefined) return undefined;
-      const spanId = randomHex(8);
-      spanIds.set(action, spanId);
+      const { spanId } = calls.get(action) ?? { spanId: randomHex(8) };
       return `00-${trace.traceId}-${spanId}-${trace.isSampled ? "01" : "00"}`;
     },
+    onObserved({ uid }, desired) {
+      if (desired !== undefined) traces.begin(desired);
+      endStep(uid, "observe");
+    },
     onStatusDecided({ uid, desired, status }) {
-      if (!traces.has(uid)) {
-        const newTrace = () => createTrace(desired, random() * 1_000_000 < samplingRatePerMillion, randomHex);
-        traces.set(uid, desired.isRestored === true ? "none" : newTrace());
-      }
+      traces.begin(desired);
+      endStep(uid, "decide");
       const trace = startOf(uid);
       if (trace === undefined) return;
       const { phase, reason } = status;
-      if (phase === "Succeeded" || isReady(status)) end(uid, trace);
-      else if (phase === "Failed") end(uid, trace, reason ?? phase);
+      if (phase === "Failed") end(trace, reason ?? phase);
+      else if (hasStarted(status)) end(trace);
     },
-    onActionFinished({ uid, action, startedAt, endedAt, result }) {
+    onActionStarted({ uid, action }) {
+      endStep(uid, "report");
+      if (startOf(uid) !== undefined) calls.set(action, { spanId: randomHex(8), startedAt: now() });
+    },
+    onActionFinished({ uid, action, result }) {
       const trace = startOf(uid);
-      if (!trace?.isSampled || result === "cancelled") return;
-      const method = runtimeMethods[action.kind];
-      options.export({
-        ...{ traceId: trace.traceId, spanId: spanIds.get(action) ?? randomHex(8), parentSpanId: trace.spanId },
-        ...{ startedAt, endedAt },
-        name: method ?? action.kind,
-        isClient: method !== undefined,
-        attributes: { "berth.action": describe(action) },
-        ...(!result.ok && { error: `${result.reason}: ${result.message}` }),
-      });
+      const call = calls.get(action);
+      if (!trace?.isSampled || call === undefined || result === "cancelled") return;
+      exportChild(trace, { ...call, endedAt: now(), ...actionSpan(action, result) });
+    },
+    onSynced(uid, times) {
+      const trace = sampledOf(uid);
+      if (trace === undefined) return;
+      for (const step of steps.endSync(uid, times)) exportChild(trace, step);
+      if (trace.state === "ended") trace.state = "synced";
+    },
+    onStatusSaved(uid, { status }, waitedMs) {
+      const trace = traces.get(uid);
+      if (trace === undefined) return;
+      const endedAt = now();
+      if (trace.isSampled) exportChild(trace, { name: "patchStatus", startedAt: endedAt - waitedMs, endedAt });
+      if (status !== undefined && (status.phase === "Failed" || hasStarted(status))) traces.close(uid);
     },
     onPodFinished(uid) {
       const trace = startOf(uid);
-      if (trace !== undefined) end(uid, trace, "the pod was removed before it was ready");
-      traces.delete(uid);
+      if (trace !== undefined) end(trace, "the pod was removed before it was ready");
+      traces.forget(uid);
+      steps.forget(uid);
     },
+  };
+}
+
+/** The traces of the starts under way. The pods that were there already, or have started, have none. */
+function createTraces({ samplingRatePerMillion, random, randomHex }: PodStartTracesOptions) {
+  const traces = new Map<PodUid, StartTrace | "none">();
+  const get = (uid: PodUid) => {
+    const trace = traces.get(uid);
+    return trace === "none" ? undefined : trace;
+  };
+  return {
+    get,
+    begin(desired: DesiredPod): void {
+      if (traces.has(desired.uid)) return;
+      const newTrace = () => createTrace(desired, random() * 1_000_000 < samplingRatePerMillion, randomHex);
+      traces.set(desired.uid, desired.isRestored === true ? "none" : newTrace());
+    },
+    /** The trace of a pod that has not started yet. */
+    startOf(uid: PodUid): StartTrace | undefined {
+      const trace = get(uid);
+      return trace?.state === "starting" ? trace : undefined;
+    },
+    /** The trace of a pod whose syncs are spans. */
+    sampledOf(uid: PodUid): StartTrace | undefined {
+      const trace = get(uid);
+      return trace?.isSampled === true && trace.state !== "synced" ? trace : undefined;
+    },
+    close: (uid: PodUid) => void traces.set(uid, "none"),
+    forget: (uid: PodUid) => void traces.delete(uid),
+  };
+}
+
+type ChildSpan = Pick<TraceSpan, "name" | "startedAt" | "endedAt"> & Partial<TraceSpan>;
+
+function rootSpan({ traceId, spanId, startedAt, attributes }: StartTrace, endedAt: number, error?: string): TraceSpan {
+  const span = { traceId, spanId, startedAt, endedAt, attributes, name: "syncPod", isClient: false };
+  return { ...span, ...(error !== undefined && { error }) };
+}
+
+function actionSpan(action: Action, result: ActionResult) {
+  const method = runtimeMethods[action.kind];
+  return {
+    ...{ name: method ?? action.kind, isClient: method !== undefined },
+    attributes: { "berth.action": describe(action) },
+    ...(!result.ok && { error: `${result.reason}: ${result.message}` }),
   };
 }
 
@@ -115,7 +190,8 @@ function createTrace(
   randomHex: PodStartTracesOptions["randomHex"],
 ): StartTrace {
   const ids = { traceId: randomHex(16), spanId: randomHex(8) };
-  return { isSampled, ...ids, startedAt: acceptedAt, attributes: attributesOf(uid, pod) };
+  const attributes = attributesOf(uid, pod);
+  return { isSampled, ...ids, startedAt: acceptedAt, attributes, state: "starting" };
 }
 
 /** The attributes that the kubelet's spans have. */
@@ -129,5 +205,6 @@ function attributesOf(uid: PodUid, { metadata: { namespace = "", name = "" } }: 
   };
 }
 
-const isReady = ({ conditions = [] }: PodStatus) =>
-  conditions.some(({ type, status }) => type === "Ready" && status === "True");
+/** Whether the pod is ready, or has completed. */
+const hasStarted = ({ phase, conditions = [] }: PodStatus) =>
+  phase === "Succeeded" || conditions.some(({ type, status }) => type === "Ready" && status === "True");

@@ -21,21 +21,31 @@ function startTraces(options: { readonly samplingRatePerMillion?: number; readon
   const { samplingRatePerMillion = 1_000_000, random = 0.5 } = options;
   const spans: TraceSpan[] = [];
   let ids = 0;
+  let nowMs = 9_000;
   const traces = createPodStartTraces({
     export: (span) => void spans.push(span),
-    now: () => 9_000,
+    now: () => nowMs,
     samplingRatePerMillion,
     random: () => random,
     randomHex: (bytes) => String(++ids).padStart(2 * bytes, "0"),
   });
   const newAction = (): Action => ({ kind: "runSandbox", attempt: 0, crashes: 0, why: "it has none" });
-  const run = (result: ActionResult | "cancelled" = { ok: true }, action = newAction()) =>
-    traces.onActionFinished({ ...{ uid, pod: "shop/web", result, startedAt: 2_000, endedAt: 2_085 }, action });
+  const pass = (ms: number) => {
+    nowMs += ms;
+  };
+  const begin = (action = newAction()) => {
+    traces.onActionStarted({ uid, action });
+    return action;
+  };
+  const run = (result: ActionResult | "cancelled" = { ok: true }, action = begin()) => {
+    pass(85);
+    traces.onActionFinished({ uid, action, result });
+  };
   const decide = (podStatus: Parameters<typeof traces.onStatusDecided>[0]["status"], other: Partial<DesiredPod> = {}) =>
     traces.onStatusDecided({ uid, desired: { ...desired, ...other }, status: podStatus });
   const lines = () =>
     spans.map(({ name, startedAt, endedAt, error = "" }) => `${name} ${startedAt}-${endedAt} ${error}`.trim());
-  return { traces, spans, newAction, run, decide, lines };
+  return { traces, spans, newAction, begin, run, decide, lines, pass };
 }
 
 test("the start of a pod is one trace, with a span for each call to the runtime, until it is ready", () => {
@@ -48,9 +58,9 @@ test("the start of a pod is one trace, with a span for each call to the runtime,
   run();
   decide(ready);
   expect(lines()).toEqual([
-    "runtime.v1.RuntimeService/RunPodSandbox 2000-2085 CreatePodSandboxError: no network",
-    "runtime.v1.RuntimeService/RunPodSandbox 2000-2085",
-    "syncPod 1000-9000",
+    "runtime.v1.RuntimeService/RunPodSandbox 9000-9085 CreatePodSandboxError: no network",
+    "runtime.v1.RuntimeService/RunPodSandbox 9170-9255",
+    "syncPod 1000-9255",
   ]);
   const [first, , root] = spans;
   expect(first?.parentSpanId).toBe(root!.spanId);
@@ -83,9 +93,9 @@ test("only the configured part of the starts is traced, and no pod of an earlier
 });
 
 test("the call of an action carries the span that is exported for it", () => {
-  const { traces, spans, newAction, run, decide } = startTraces();
+  const { traces, spans, begin, run, decide } = startTraces();
   decide({ phase: "Pending" });
-  const [first, second] = [newAction(), newAction()];
+  const [first, second] = [begin(), begin()];
   const sent = [first, second].map((action) => traces.traceparent(uid, action));
   run({ ok: true }, second);
   run({ ok: true }, first);
@@ -95,9 +105,9 @@ test("the call of an action carries the span that is exported for it", () => {
 });
 
 test("the calls of a start that is not traced carry the flag that nothing is sampled", () => {
-  const { traces, spans, newAction, run, decide } = startTraces({ samplingRatePerMillion: 400_000 });
+  const { traces, spans, begin, run, decide } = startTraces({ samplingRatePerMillion: 400_000 });
   decide({ phase: "Pending" });
-  const action = newAction();
+  const action = begin();
   expect(traces.traceparent(uid, action)).toMatch(/^00-[\da-f]{32}-[\da-f]{16}-00$/);
   run({ ok: true }, action);
   decide(ready);
@@ -113,6 +123,64 @@ test("calls that belong to no start carry no span", () => {
   const restored = startTraces();
   restored.decide({ phase: "Running" }, { isRestored: true });
   expect(restored.traces.traceparent(uid, newAction())).toBeUndefined();
+});
+
+test("each step of a sync is a span, up to the patch that shows the API server that the pod is ready", () => {
+  const { traces, spans, begin, run, decide, lines, pass } = startTraces();
+  const sync = (startedMs: number, endedMs: number) => traces.onSynced(uid, { startedMs, endedMs });
+  pass(2);
+  traces.onObserved({ uid }, desired);
+  pass(1);
+  decide({ phase: "Pending" });
+  pass(0.5);
+  run({ ok: true }, begin());
+  run({ ok: true }, begin());
+  pass(3);
+  sync(100, 276.5);
+  traces.onStatusSaved(uid, { ...pod, status: { phase: "Pending" } }, 20);
+  pass(4);
+  traces.onObserved({ uid }, desired);
+  decide(ready);
+  pass(1);
+  sync(300, 305);
+  pass(6);
+  traces.onStatusSaved(uid, { ...pod, status: ready }, 7);
+  expect(lines()).toEqual([
+    "runtime.v1.RuntimeService/RunPodSandbox 9003.5-9088.5",
+    "runtime.v1.RuntimeService/RunPodSandbox 9088.5-9173.5",
+    "observe 9000-9002",
+    "decide 9002-9003",
+    "report 9003-9003.5",
+    "act 9003.5-9176.5",
+    "patchStatus 9156.5-9176.5",
+    "syncPod 1000-9180.5",
+    "observe 9176.5-9180.5",
+    "decide 9180.5-9180.5",
+    "report 9180.5-9181.5",
+    "patchStatus 9180.5-9187.5",
+  ]);
+  const root = spans.find(({ name }) => name === "syncPod");
+  expect(new Set(spans.filter((each) => each !== root).map(({ parentSpanId }) => parentSpanId))).toEqual(
+    new Set([root?.spanId]),
+  );
+});
+
+test("after its start a pod has no spans, and a sync that could not observe is one step", () => {
+  const { traces, decide, lines, pass } = startTraces();
+  decide({ phase: "Pending" });
+  traces.onSynced(uid, { startedMs: 0, endedMs: 0 });
+  pass(5);
+  traces.onSynced(uid, { startedMs: 10, endedMs: 14 });
+  expect(lines().at(-1)).toBe("observe 9001-9005");
+  decide(ready);
+  traces.onSynced(uid, { startedMs: 20, endedMs: 21 });
+  const count = lines().length;
+  traces.onObserved({ uid }, desired);
+  decide(ready);
+  traces.onSynced(uid, { startedMs: 30, endedMs: 31 });
+  traces.onStatusSaved(uid, { ...pod, status: ready }, 1);
+  traces.onStatusSaved(uid, { ...pod, status: ready }, 1);
+  expect(lines().slice(count)).toEqual(["patchStatus 9004-9005"]);
 });
 
 const cleanUps: (() => void)[] = [];

@@ -1,8 +1,8 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { bedPaths } from "../../bed/cleanup/bed-record.ts";
-import { startControlPlane } from "../../upstream/control-plane.ts";
+import { type ReceivedSpan, startTraceCollector } from "../../fakes/trace-collector.ts";
+import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { builtVersion } from "../../upstream/programs.ts";
 import { createPodNames, podShape } from "../bench-pod.ts";
 import { connectApi } from "../cluster/api-client.ts";
@@ -10,25 +10,30 @@ import { watchApi } from "../cluster/api-watch.ts";
 import { type AuditEvent, createAuditLog, describeRequest, kindOf } from "../cluster/audit-log.ts";
 import { type ClusterBenchOptions, withNodes } from "../cluster/cluster-bench.ts";
 import { alternate, type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
-import { agentLogSteps } from "./agent-log-steps.ts";
+import { type ComparedNode, createBerthNode } from "../cluster/compared-node.ts";
 import { type PassedCall, type RuntimeProxy, startRuntimeProxy } from "./runtime-proxy.ts";
 import { runtimeSteps, type StartTimeline, type Step } from "./start-timeline.ts";
+import { tracedSteps } from "./traced-steps.ts";
 
 export interface OwnShareEffort {
   readonly starts: number;
+  /** How many starts of Berth are traced, after those that are measured: a trace costs time itself. */
+  readonly tracedStarts: number;
 }
 
-export const thoroughOwnShareEffort: OwnShareEffort = { starts: 200 };
+export const thoroughOwnShareEffort: OwnShareEffort = { starts: 200, tracedStarts: 60 };
 /** The fewest repetitions that decide anything. */
-export const publishedOwnShareEffort: OwnShareEffort = { starts: 60 };
+export const publishedOwnShareEffort: OwnShareEffort = { starts: 60, tracedStarts: 20 };
 /** Shows that everything runs; decides nothing. */
-export const quickOwnShareEffort: OwnShareEffort = { starts: 3 };
+export const quickOwnShareEffort: OwnShareEffort = { starts: 3, tracedStarts: 3 };
 
-export const describeOwnShareEffort = ({ starts }: OwnShareEffort): string =>
-  `One pod ${starts} times, through a proxy on the runtime's socket that both agents have and that costs time itself; kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. ${podShape}`;
+export const describeOwnShareEffort = ({ starts, tracedStarts }: OwnShareEffort): string =>
+  `One pod ${starts} times, and ${tracedStarts} times with a trace, through a proxy on the runtime's socket that both agents have and that costs time itself; kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. ${podShape}`;
 
 export interface OwnShareResult {
   readonly starts: PerAgent<readonly StartTimeline[]>;
+  /** Further starts of Berth, with its own steps. Undefined in samples of runs before they were traced. */
+  readonly traced?: readonly StartTimeline[];
 }
 
 /** Measures which part of a start each agent takes for itself. Always cleans up. */
@@ -50,14 +55,13 @@ export async function benchOwnShare(
   };
   try {
     const shared = { api, audit, watch: await watchApi(api), names: createPodNames(), print: console.log };
-    return await withNodes(plane, { ...options, folder, connect }, version, async (members) => {
+    const callsOf = (nodeName: string) => proxies.get(nodeName)?.calls ?? [];
+    const nodeOptions = { ...options, folder, connect };
+    const starts = await withNodes(plane, nodeOptions, version, async (members) => {
       await Promise.all([members.kubelet.start(), members.berth.start()]);
-      const sources = {
-        callsOf: (nodeName: string) => proxies.get(nodeName)?.calls ?? [],
-        agentLog: bedPaths(join(folder, members.berth.nodeName)).agentLog,
-      };
-      return await Promise.race([measureStarts({ ...shared, members }, sources, effort), interruption]);
+      return await Promise.race([measureStarts({ ...shared, members }, callsOf, effort), interruption]);
     });
+    return { starts, traced: await traceStarts(plane, shared, callsOf, nodeOptions) };
   } finally {
     for (const proxy of proxies.values()) await proxy.close();
     api.close();
@@ -76,53 +80,89 @@ interface MeasuredStart {
   readonly readyAt: number;
 }
 
-interface Sources {
-  readonly callsOf: (nodeName: string) => readonly PassedCall[];
-  readonly agentLog: string;
-}
+type CallsOf = (nodeName: string) => readonly PassedCall[];
 
 async function measureStarts(
   subjects: ClusterSubjects,
-  { callsOf, agentLog }: Sources,
+  callsOf: CallsOf,
   { starts }: OwnShareEffort,
-): Promise<OwnShareResult> {
+): Promise<OwnShareResult["starts"]> {
   const { members, audit, print } = subjects;
-  const start = async ({ nodeName }: (typeof members)["berth"]): Promise<MeasuredStart> => {
-    const [name = ""] = subjects.names(1);
-    const member = nodeName === members.berth.nodeName ? members.berth : members.kubelet;
-    const createdAt = Date.now();
-    const [shownAt, { wall }] = await Promise.all([
-      subjects.watch.pod(name, "unready"),
-      startPods(subjects, member, [name]),
-    ]);
-    await pause(SETTLE_MS);
-    await deletePods(subjects, [name]);
-    return { name, nodeName, createdAt, shownAt, readyAt: createdAt + wall };
-  };
+  const start = (member: ComparedNode) => measureStart(subjects, member);
   print("one pod through a proxy of the runtime, a warm-up turn");
   await alternate(members, 1, start);
   print(`one pod through a proxy of the runtime, ${starts} times each`);
   const measured = await alternate(members, starts, start);
   const timelines = async (side: keyof PerAgent<unknown>) => {
     const { nodeName } = members[side];
-    const events = await audit.eventsOf(nodeName);
-    // The kubelet's log has no durations.
-    const log = side === "berth" ? await readFile(agentLog, "utf8") : "";
-    return measured[side].map((one) => timelineOf(one, { calls: callsOf(nodeName), events, log }));
+    const records = { calls: callsOf(nodeName), events: await audit.eventsOf(nodeName), spans: [] };
+    return measured[side].map((one) => timelineOf(one, records));
   };
-  return { starts: { kubelet: await timelines("kubelet"), berth: await timelines("berth") } };
+  return { kubelet: await timelines("kubelet"), berth: await timelines("berth") };
+}
+
+async function measureStart(subjects: Omit<ClusterSubjects, "members">, member: ComparedNode): Promise<MeasuredStart> {
+  const [name = ""] = subjects.names(1);
+  const createdAt = Date.now();
+  const [shownAt, { wall }] = await Promise.all([
+    subjects.watch.pod(name, "unready"),
+    startPods(subjects, member, [name]),
+  ]);
+  await pause(SETTLE_MS);
+  await deletePods(subjects, [name]);
+  return { name, nodeName: member.nodeName, createdAt, shownAt, readyAt: createdAt + wall };
+}
+
+/** Starts pods on a node of its own, whose agent sends a trace of each start. */
+async function traceStarts(
+  plane: ControlPlane,
+  subjects: Omit<ClusterSubjects, "members">,
+  callsOf: CallsOf,
+  {
+    folder,
+    version,
+    connect,
+    binary,
+    effort,
+    interruption,
+  }: Omit<ClusterBenchOptions, "effort"> & {
+    readonly effort: OwnShareEffort;
+    readonly connect: (nodeName: string, endpoint: string) => Promise<string>;
+  },
+): Promise<readonly StartTimeline[]> {
+  subjects.print(`one pod with a trace of its start, ${effort.tracedStarts} times`);
+  const collector = await startTraceCollector();
+  const configuration = { tracing: { endpoint: collector.endpoint, samplingRatePerMillion: 1_000_000 } };
+  const node = await createBerthNode({ plane, folder, version, connect, configuration }, binary, { program: "traced" });
+  const trace = async (): Promise<readonly StartTimeline[]> => {
+    await node.start();
+    const measured: MeasuredStart[] = [];
+    // The first one is a warm-up.
+    for (let count = 0; count <= effort.tracedStarts; count++) measured.push(await measureStart(subjects, node));
+    // It sends the spans that it still has.
+    await node.stop();
+    const { nodeName } = node;
+    const events = await subjects.audit.eventsOf(nodeName);
+    const records = { calls: callsOf(nodeName), events, spans: collector.spans() };
+    return measured.slice(1).map((one) => timelineOf(one, records));
+  };
+  try {
+    return await Promise.race([trace(), interruption]);
+  } finally {
+    await node.end();
+    collector.stop();
+  }
 }
 
 interface Records {
   readonly calls: readonly PassedCall[];
   readonly events: readonly AuditEvent[];
-  readonly log: string;
+  readonly spans: readonly ReceivedSpan[];
 }
 
-function timelineOf(one: MeasuredStart, { calls, events, log }: Records): StartTimeline {
+function timelineOf(one: MeasuredStart, { calls, events, spans }: Records): StartTimeline {
   const { name, createdAt, shownAt, readyAt } = one;
-  const runtime = runtimeSteps(calls, name, one);
-  const steps = [...runtime, ...apiSteps(events, one), ...agentLogSteps(log, name, one, runtime)];
+  const steps = [...runtimeSteps(calls, name, one), ...apiSteps(events, one), ...tracedSteps(spans, name, one)];
   return {
     shownMs: shownAt - createdAt,
     readyMs: readyAt - createdAt,

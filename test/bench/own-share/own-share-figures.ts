@@ -2,7 +2,7 @@ import { pair } from "../cluster/cluster-figures.ts";
 import type { Figure } from "../figures.ts";
 import { medianOf } from "../statistics.ts";
 import type { OwnShareResult } from "./own-share-bench.ts";
-import { drawTimeline, middleStart, ownShareMs, type StartTimeline } from "./start-timeline.ts";
+import { drawOwnSteps, drawTimeline, middleStart, ownShareMs, type StartTimeline } from "./start-timeline.ts";
 
 /** How long a start takes, and which part of it the agents take for themselves. */
 export function ownShareFigures({ starts }: OwnShareResult): readonly Figure[] {
@@ -17,11 +17,12 @@ export function ownShareFigures({ starts }: OwnShareResult): readonly Figure[] {
   ];
 }
 
-/** The time lines of one start of each agent, as a block of Markdown. */
-export function drawOwnShares({ starts }: OwnShareResult): string {
-  const drawn = (["berth", "kubelet"] as const).flatMap((agent) => {
-    const middle = middleStart(starts[agent]);
+/** The time lines of one start of each agent, as a block of Markdown: Berth's is of a traced one, with the sum of its steps. */
+export function drawOwnShares({ starts, traced }: OwnShareResult): string {
+  const drawn = Object.entries({ berth: traced ?? starts.berth, kubelet: starts.kubelet }).flatMap(([agent, all]) => {
+    const middle = middleStart(all);
     return middle === undefined ? [] : [drawTimeline(agent, middle)];
   });
-  return `\`\`\`\n${drawn.join("\n\n")}\n\`\`\``;
+  const steps = traced === undefined ? [] : [drawOwnSteps("berth", traced)];
+  return `\`\`\`\n${[...drawn, ...steps].join("\n\n")}\n\`\`\``;
 }

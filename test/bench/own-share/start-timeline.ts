@@ -8,12 +8,16 @@ import {
   RunPodSandboxResponse,
   StartContainerRequest,
 } from "../../../proto/cri/gen/api.ts";
+import { isTraced, ownSegments, SHOWN } from "./own-segments.ts";
 import type { PassedCall } from "./runtime-proxy.ts";
 
 /** Something that an agent awaits during the start of a pod, in milliseconds since the create request. */
 export interface Step {
-  /** `runtime`: a CRI call for this pod. `api`: a request to the API server. `agent`: an action that the agent logs. */
-  readonly of: "runtime" | "api" | "agent";
+  /**
+   * `runtime`: a CRI call for this pod. `api`: a request to the API server. `agent`: an action of the agent that is no call. `step`: what
+   * the agent does between the calls.
+   */
+  readonly of: "runtime" | "api" | "agent" | "step";
   readonly what: string;
   readonly from: number;
   readonly until: number;
@@ -85,30 +89,51 @@ function unionMs(steps: readonly Step[]): number {
   return sum;
 }
 
-const inOrder = (steps: readonly Step[]) => steps.toSorted((a, b) => a.from - b.from);
+const inOrder = <T extends Pick<Step, "from">>(steps: readonly T[]) => steps.toSorted((a, b) => a.from - b.from);
 
 /** Draws a start line by line: what was awaited when and for how long, and the agent's work in between. */
 export function drawTimeline(agent: string, timeline: StartTimeline): string {
   const { shownMs, readyMs, steps } = timeline;
-  const lines = [`${agent}: created → Ready ${show(readyMs)} ms, of them its own ${show(ownShareMs(timeline))} ms`];
-  const draw = (what: string, from: number, until: number) =>
-    lines.push(`${show(from).padStart(7)} → ${show(until).padStart(6)}  ${show(until - from).padStart(6)} ms  ${what}`);
-  draw("the API server stores the pod and sends it to watches", 0, shownMs);
-  let at = shownMs;
-  const between = (from: number) => {
-    if (from - at >= SHORTEST_MS) draw(`(${agent})`, at, from);
-  };
-  for (const { of, what, from, until } of inOrder(steps)) {
-    between(from);
-    draw(of === "agent" ? `(${agent}) ${what}` : what, from, until);
-    at = Math.max(at, until);
-  }
-  if (readyMs - at >= SHORTEST_MS) draw("the watch shows the pod Ready", at, readyMs);
-  return lines.join("\n");
+  const lines = [
+    { what: "the API server stores the pod and sends it to watches", from: 0, until: shownMs },
+    ...steps.filter(({ of }) => of !== "step").map((step) => ({ ...step, what: nameOf(agent, step) })),
+    ...ownSegments(timeline)
+      .filter(({ from, until }) => until - from >= SHORTEST_MS)
+      .map(({ what, ...times }) => ({ ...times, what: what === SHOWN ? what : nameOf(agent, { of: "agent", what }) })),
+  ];
+  const own = ownShareMs(timeline);
+  const named = isTraced(steps) ? `, ${Math.round((100 * (own - unnamedMs(timeline))) / own)} % of it with a name` : "";
+  const title = `${agent}: created → Ready ${show(readyMs)} ms, of them its own ${show(own)} ms${named}`;
+  return [title, ...inOrder(lines).map(drawLine)].join("\n");
 }
 
-/** Shorter gaps between two steps are not drawn. */
+function nameOf(agent: string, { of, what = "" }: Pick<Step, "of"> & { readonly what: string | undefined }): string {
+  return of === "agent" ? `(${agent}) ${what}`.trimEnd() : what;
+}
+
+const drawLine = ({ what, from, until }: Pick<Step, "what" | "from" | "until">) =>
+  `${show(from).padStart(7)} → ${show(until).padStart(6)}  ${show(until - from).padStart(6)} ms  ${what}`;
+
+/** Shorter parts between two steps are not drawn. */
 const SHORTEST_MS = 0.1;
+
+/** The agent's own time that no step names. */
+export const unnamedMs = (timeline: StartTimeline): number =>
+  sumOf(ownSegments(timeline).filter(({ what }) => what === undefined));
+
+const sumOf = (parts: readonly { readonly from: number; readonly until: number }[]) =>
+  parts.reduce((sum, { from, until }) => sum + until - from, 0);
+
+/** Draws the mean time that starts spend in each of their own steps, the longest first. */
+export function drawOwnSteps(agent: string, starts: readonly StartTimeline[]): string {
+  const byName = Map.groupBy(starts.flatMap(ownSegments), ({ what }) => what ?? "no step");
+  const means = [...byName].map(([what, parts]) => ({ what, ms: sumOf(parts) / starts.length }));
+  const lines = means
+    .filter(({ ms }) => ms >= SHORTEST_MS)
+    .toSorted((a, b) => b.ms - a.ms)
+    .map(({ what, ms }) => `${show(ms).padStart(7)} ms  ${what}`);
+  return [`${agent}: its own steps, the mean of ${starts.length} starts`, ...lines].join("\n");
+}
 
 const show = (ms: number) => ms.toFixed(1);
 

@@ -1,0 +1,60 @@
+import type { StartTimeline, Step } from "./start-timeline.ts";
+
+/** A part of a start in which no call is under way that the agent awaits, and what the agent does then; undefined if no step says it. */
+export interface Segment {
+  readonly what: string | undefined;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** Cuts the time between the calls into the steps in which the agent spends it. Of several steps at once it is the one that began last. */
+export function ownSegments({ shownMs, readyMs, steps }: StartTimeline): readonly Segment[] {
+  const awaited = awaitedOf(steps);
+  const edges = [shownMs, readyMs, ...steps.flatMap(({ from, until }) => [from, until])]
+    .filter((edge) => edge >= shownMs && edge <= readyMs)
+    .toSorted((a, b) => a - b);
+  const segments: Segment[] = [];
+  for (const [at, until] of edges.slice(1).entries()) {
+    const from = edges[at] ?? until;
+    if (until <= from || awaited.some((call) => covers(call, from, until))) continue;
+    const what = nameOf(steps, awaited, from, until);
+    const last = segments.at(-1);
+    if (last !== undefined && last.what === what && last.until === from)
+      segments[segments.length - 1] = { ...last, until };
+    else segments.push({ what, from, until });
+  }
+  return segments;
+}
+
+/** The last segment is none of the agent's. */
+export const SHOWN = "the watch shows the pod Ready";
+
+/** Whether a trace says what the agent does between the calls. */
+export const isTraced = (steps: readonly Step[]): boolean => steps.some(({ of }) => of === "step");
+
+/** The calls that the agent waits for: it waits for no event. Without a trace everything that is known counts. */
+const awaitedOf = (steps: readonly Step[]) =>
+  isTraced(steps)
+    ? steps.filter(({ of, what }) => of === "runtime" || (of === "api" && what !== "create events"))
+    : steps;
+
+const covers = (step: Step, from: number, until: number) => step.from <= from && step.until >= until;
+
+function nameOf(steps: readonly Step[], awaited: readonly Step[], from: number, until: number): string | undefined {
+  if (awaited.every((call) => call.until <= from)) return SHOWN;
+  const step = steps
+    .filter((each) => (each.of === "agent" || each.of === "step") && covers(each, from, until))
+    .toSorted((a, b) => a.from - b.from)
+    .at(-1);
+  return step && nameWithin(step, awaited, from, until);
+}
+
+function nameWithin({ what, ...step }: Step, calls: readonly Step[], from: number, until: number): string {
+  const isWithin = (call: Step) => call.from >= step.from && call.from < step.until;
+  const next = calls.find((call) => call.from >= until && isWithin(call));
+  if (next !== undefined)
+    return next.what === what ? `${what}, until the request arrives` : `${what}, before ${next.what}`;
+  const previous = calls.findLast((call) => call.until <= from && isWithin(call));
+  if (previous === undefined) return what;
+  return previous.what === what ? `${what}, until the answer arrives` : `${what}, after ${previous.what}`;
+}

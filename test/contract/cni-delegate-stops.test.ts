@@ -104,7 +104,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
       const notes = await node.notes();
       expect(notes.slice(-6)).toEqual([...ADDED, ...deleted, ...deleted]);
       // The agent undoes an ADD whose caller has left, unless it learns of that before the first plugin runs.
-      const undone = [[], ["ADD begins"], ADDED].map((begun) => [...collected, ...begun, ...deleted]);
+      const undone = [[], ["ADD begins"], ADDED].map((started) => [...collected, ...started, ...deleted]);
       expect([collected, ...undone]).toContainEqual(notes.slice(0, -6));
       expect(await node.view()).toEqual(nothing);
     }, 600_000);

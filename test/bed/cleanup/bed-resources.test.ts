@@ -1,5 +1,8 @@
 import { expect, test } from "bun:test";
-import { countBedResources, describeBedResources } from "./bed-resources.ts";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { countBedResources, describeBedResources, findAgentLocks } from "./bed-resources.ts";
 
 const cleanBed = { processes: [], mounts: [], links: [], rules: [], networks: [], cgroups: [], files: [] };
 const id = "0123456789abcdef".repeat(4);
@@ -30,4 +33,17 @@ test("leftovers are described by one short line per kind: the number, the first 
     ]
   `);
   expect(countBedResources(left)).toEqual(["13 processes", "2 mounts", "1 interface", "1 rule", "1 file"]);
+});
+
+test("the lock of a killed agent belongs to the bed with its root directory, and to no bed whose name begins alike", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-locks-"));
+  try {
+    for (const bed of ["state", "state-2"])
+      await writeFile(join(folder, `${bed}.lock`), `pid 4711, node berth, root directory /root/berth/${bed}/kubelet\n`);
+    await writeFile(join(folder, "other"), "root directory /root/berth/state/kubelet");
+    expect(await findAgentLocks({ stateDir: "/root/berth/state" }, folder)).toEqual([join(folder, "state.lock")]);
+    expect(await findAgentLocks({ stateDir: "/root/berth/state" }, join(folder, "missing"))).toEqual([]);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });

@@ -48,6 +48,7 @@ export async function findBedResources(bed: BedRecord, ids: Iterable<string> = [
     findCniResults(bed, containers),
     findLogLinks(bed),
     findDevicePluginSocket(bed),
+    findAgentLocks(bed, agentLocksDir),
   ]);
   return { processes, mounts, links, rules, networks, cgroups, files: files.flat() };
 }
@@ -240,6 +241,22 @@ async function findDevicePluginSocket(bed: BedRecord): Promise<readonly string[]
   const kubelets = (await listProcesses()).filter(({ argv }) => basename(argv[0] ?? "") === "kubelet");
   if (kubelets.some(({ argv }) => !argv.includes(`--config=${kubeletConfig}`))) return [];
   return await filterExisting([join(devicePluginsDir, "kubelet.sock")]);
+}
+
+/** The fixed folder where an agent locks its container runtime. */
+const agentLocksDir = "/run/berth";
+
+/**
+ * The locks of the bed's agents: an agent that was killed leaves its lock. Its text ends with the agent's root directory.
+ *
+ * @internal
+ */
+export async function findAgentLocks({ stateDir }: Pick<BedRecord, "stateDir">, folder: string) {
+  const names = await readdir(folder).catch(ifAbsent([]));
+  const locks = names.filter((name) => name.endsWith(".lock")).map((name) => join(folder, name));
+  // An agent that ends removes its lock.
+  const texts = await Promise.all(locks.map((lock) => readFile(lock, "utf8").catch(ifAbsent(""))));
+  return locks.filter((_, at) => texts[at]?.includes(`, root directory ${stateDir}/`));
 }
 
 async function filterExisting(paths: readonly string[]): Promise<readonly string[]> {

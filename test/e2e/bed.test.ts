@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -120,7 +121,10 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
   test("is removed by npm run reset when its owner was killed", async () => {
     await abandonBed(version);
     const bed = (await listRecords()).find((record) => record.stateDir === folder)!;
-    expect(describeBedResources(await findBedResources(bed)).length).toBe(6);
+    const found = await findBedResources(bed);
+    expect(describeBedResources(found).length).toBe(6);
+    const lock = found.files.find((file) => file.startsWith("/run/berth/"))!;
+    expect(await readFile(lock, "utf8")).toContain(`root directory ${folder}/kubelet`);
 
     const printed: string[] = [];
     expect(await resetBeds(false, (line) => printed.push(line))).toBe(0);
@@ -132,6 +136,7 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
       ),
       "  the files in the folder stay: manifests, logs and volumes",
     ]);
+    expect(existsSync(lock)).toBe(false);
     expect(await findLeakedResources(before)).toEqual([]);
   }, 600_000);
 });

@@ -126,6 +126,8 @@ describe("a wrong configuration is refused with the code 7, and a text that says
     const read = () => readNetworkConf(value);
     expect(read).toThrow(CniError);
     expect(read).toThrow(reason);
+    const { name } = value;
+    expect(read).toThrow(name === "pods" ? /^the network pods: / : /^a network with the type berth: name is /);
     expect(read).toThrow(expect.objectContaining({ code: 7 }));
   });
 });
@@ -135,18 +137,24 @@ test("the name is read alone, for DEL with a broken list", () => {
   expect(() => readNetworkName({})).toThrow("name is undefined");
 });
 
+test("the error names the network, the field, what it is, and what is expected", () => {
+  expect(() => readNetworkConf({ ...conf, mtu: 67 })).toThrow(
+    new CniError(7, "the network pods: mtu is 67; a number from 68 to 65535 is expected"),
+  );
+});
+
 describe("the valid attachments of GC", () => {
   test.each<[string, unknown, unknown]>([
     ["are read", [{ containerID: "c1", ifname: "eth0" }], [{ containerId: "c1", ifName: "eth0" }]],
     ["may be none", [], []],
     ["may be none in the words of Go", null, []],
   ])("%s", (_name, value, expected) => {
-    expect(readValidAttachments({ "cni.dev/valid-attachments": value })).toEqual(expected as never);
+    expect(readValidAttachments({ ...conf, "cni.dev/valid-attachments": value })).toEqual(expected as never);
   });
   test.each<[string, Record<string, unknown>, string]>([
     ["must be there, as all attachments would be removed otherwise", {}, "is undefined; a list is expected"],
     ["have both parts", { "cni.dev/valid-attachments": [{ containerID: "c1" }] }, "[0] is {"],
   ])("%s", (_name, value, reason) => {
-    expect(() => readValidAttachments(value)).toThrow(reason);
+    expect(() => readValidAttachments({ ...conf, ...value })).toThrow(reason);
   });
 });

@@ -58,13 +58,24 @@ const fieldsOfGo = (value: unknown): Fields =>
   Object.fromEntries(
     Object.entries(fieldsOf(value)).map(([name, field]) => [`${name.charAt(0).toLowerCase()}${name.slice(1)}`, field]),
   );
-const invalid = (reason: string) =>
-  new CniError(cniCodes.invalidNetworkConf, `the configuration is invalid: ${reason}`);
+/** Of a field: what it is, and what is expected. `ofNetwork` says of which network. */
+const invalid = (reason: string) => new RangeError(reason);
+
+/** Reads fields of a network. Throws `CniError` with the code 7 that names the network, for a `RangeError`. */
+function ofNetwork<T>(name: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new CniError(cniCodes.invalidNetworkConf, `the network ${name}: ${error.message}`, { cause: error });
+  }
+}
 
 /** The name of the network, which becomes a part of paths. Throws `CniError` with the code 7. */
 export function readNetworkName({ name }: { readonly name?: unknown }): string {
   if (typeof name === "string" && isNetworkName(name)) return name;
-  throw invalid(`name is ${JSON.stringify(name)}; letters, digits, "_", "." and "-" are expected`);
+  const problem = `name is ${JSON.stringify(name)}; letters, digits, "_", "." and "-" are expected`;
+  throw new CniError(cniCodes.invalidNetworkConf, `a network with the type ${BUILTIN_TYPE}: ${problem}`);
 }
 
 /**
@@ -72,13 +83,17 @@ export function readNetworkName({ name }: { readonly name?: unknown }): string {
  * `runtimeConfig`, of a plugin that gets its ranges by it. Throws `CniError` with the code 7.
  */
 export function readNetworkConf(conf: Fields, { needsRanges = true } = {}): BuiltinConf {
+  const name = readNetworkName(conf);
+  return ofNetwork(name, () => ({ name, ...readFields(conf, needsRanges) }));
+}
+
+function readFields(conf: Fields, needsRanges: boolean): Omit<BuiltinConf, "name"> {
   const runtime = fieldsOf(conf["runtimeConfig"]);
   const bridge = conf["bridge"] ?? DEFAULT_BRIDGE;
   if (typeof bridge !== "string" || !isLinkName(bridge))
     throw invalid(`bridge is ${JSON.stringify(bridge)}; the name of a link, of at most 15 bytes, is expected`);
   const ranges = needsRanges || !isEmpty(conf["ranges"]) ? readRanges(conf, runtime) : [];
   return {
-    name: readNetworkName(conf),
     bridge,
     mtu: readMtu(conf["mtu"], ranges),
     ipMasq: readFlag(conf, "ipMasq", true),
@@ -113,15 +128,10 @@ const isEmpty = (value: unknown) =>
 function readRangeSet(set: unknown, where: string): readonly AddressRange[] {
   if (!Array.isArray(set) || set.length === 0)
     throw invalid(`${where} is ${JSON.stringify(set)}; a list of ranges is expected`);
-  try {
-    const ranges = set.map((range: unknown, index) => readRange(range, `${where}[${index}]`));
-    if (ranges.some(({ subnet }) => subnet.bytes.length !== ranges[0]?.subnet.bytes.length))
-      throw new RangeError(`${where} has ranges of IPv4 and of IPv6; each set has one family`);
-    return ranges;
-  } catch (error) {
-    if (error instanceof RangeError) throw invalid(error.message);
-    throw error;
-  }
+  const ranges = set.map((range: unknown, index) => readRange(range, `${where}[${index}]`));
+  if (ranges.some(({ subnet }) => subnet.bytes.length !== ranges[0]?.subnet.bytes.length))
+    throw invalid(`${where} has ranges of IPv4 and of IPv6; each set has one family`);
+  return ranges;
 }
 
 function readMtu(value: unknown, ranges: readonly (readonly AddressRange[])[]): number | undefined {
@@ -208,6 +218,10 @@ function readBandwidth(value: unknown): Bandwidth {
 
 /** The attachments that still exist, by which GC decides. Throws `CniError` with the code 7. */
 export function readValidAttachments(conf: Fields): readonly AttachmentId[] {
+  return ofNetwork(readNetworkName(conf), () => readAttachments(conf));
+}
+
+function readAttachments(conf: Fields): readonly AttachmentId[] {
   // Go writes an empty list as null; without the field all attachments would be removed by mistake.
   const field = conf["cni.dev/valid-attachments"];
   const value = field === null ? [] : field;

@@ -86,7 +86,7 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
   if (bridge.kind !== "bridge")
     throw new CniError(
       codes.bridge,
-      `the link ${conf.bridge} is ${bridge.kind === "" ? "no bridge" : `of the kind ${bridge.kind}`}; delete it, or set bridge to another name`,
+      `the network ${conf.name}: the link ${conf.bridge} is ${bridge.kind === "" ? "no bridge" : `of the kind ${bridge.kind}`}; delete it, or set bridge to another name`,
     );
   if (!bridge.isUp) setUp(node.route, bridge);
   return bridge;
@@ -105,7 +105,7 @@ function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): voi
   const foreign = present.filter((each) => !wanted.some(isSame(each)));
   const refuse = (what: string, remedy: string) => {
     const [has, needs] = [foreign, wanted].map((all) => all.map(formatPrefix).join(", "));
-    const message = `the bridge ${bridge.name} has the address ${has} ${what}; this network needs ${needs}. ${remedy}, or set bridge to another name`;
+    const message = `the network ${conf.name}: the bridge ${bridge.name} has the address ${has} ${what}; this network needs ${needs}. ${remedy}, or set bridge to another name`;
     return new CniError(codes.bridge, message);
   };
   if (foreign.length > 0 && listLinks(node.route).some(({ master }) => master === bridge.index))

@@ -155,7 +155,10 @@ function problemOf(node: NodeNetwork, namespace: NetworkNamespace): string | und
 
 async function add(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore, known: Known, call: PluginCall) {
   if (call.conf["prevResult"] !== undefined)
-    throw new CniError(cniCodes.invalidNetworkConf, `the plugin ${BUILTIN_TYPE} must be the first of its list`);
+    throw new CniError(
+      cniCodes.invalidNetworkConf,
+      `the network ${conf.name}: the plugin ${BUILTIN_TYPE} must be the first of its list`,
+    );
   const id = idOf(call);
   const namespace = openPodNamespace(node, call.netns);
   try {
@@ -240,5 +243,5 @@ function status(node: NodeNetwork, conf: BuiltinConf): void {
   }
   const bridge = findLink(node.route, conf.bridge);
   if (bridge !== undefined && bridge.kind !== "bridge")
-    throw new CniError(cniCodes.notAvailable, `the link ${conf.bridge} is no bridge`);
+    throw new CniError(cniCodes.notAvailable, `the network ${conf.name}: the link ${conf.bridge} is no bridge`);
 }

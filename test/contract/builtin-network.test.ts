@@ -302,12 +302,15 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
 
   test("a bridge that is none", async () => {
     createIfb(node.route, { name: "berth0", mtu: 1500 });
-    const expected = "the link berth0 is of the kind ifb; delete it, or set bridge to another name";
+    const expected = "the network pods: the link berth0 is of the kind ifb; delete it, or set bridge to another name";
     expect(await node.failureOf("ADD", { netns: node.namespaces.create().path })).toMatchObject({
       code: 103,
       message: expected,
     });
-    expect(await node.failureOf("STATUS")).toMatchObject({ code: 50, message: "the link berth0 is no bridge" });
+    expect(await node.failureOf("STATUS")).toMatchObject({
+      code: 50,
+      message: "the network pods: the link berth0 is no bridge",
+    });
   });
 
   test("a bridge of another program with an address, which stays", async () => {
@@ -316,7 +319,7 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
     expect(await node.failureOf("ADD", { netns: node.namespaces.create().path })).toMatchObject({
       code: 103,
       message:
-        "the bridge berth0 has the address 10.77.0.1/24 of another program; this network needs 10.88.0.1/24, fd00:88::1/64. Remove the address, or set bridge to another name",
+        "the network pods: the bridge berth0 has the address 10.77.0.1/24 of another program; this network needs 10.88.0.1/24, fd00:88::1/64. Remove the address, or set bridge to another name",
     });
     expect(outputIn(node.namespace, "ip", "addr", "show", "berth0")).toContain("10.77.0.1");
     removeAddress(node.route, readLink(node.route, "berth0"), prefix("10.77.0.1/24"));
@@ -332,7 +335,7 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
     expect(await node.failureOf("ADD", { netns: node.namespaces.create().path, conf: change })).toMatchObject({
       code: 103,
       message:
-        "the bridge berth0 has the address 10.88.0.1/24, fd00:88::1/64 and ports that use it; this network needs 10.77.0.1/24. Delete the pods of the other network, or set bridge to another name",
+        "the network other: the bridge berth0 has the address 10.88.0.1/24, fd00:88::1/64 and ports that use it; this network needs 10.77.0.1/24. Delete the pods of the other network, or set bridge to another name",
     });
   });
 
@@ -340,7 +343,7 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
     const input = { netns: node.namespaces.create().path, conf: { prevResult: {} } };
     expect(await node.failureOf("ADD", input)).toMatchObject({
       code: 7,
-      message: "the plugin berth must be the first of its list",
+      message: "the network pods: the plugin berth must be the first of its list",
     });
   });
 });

@@ -10,7 +10,7 @@ import type { Exec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
 import { isNamespaceMount } from "../../host/network-namespace.ts";
-import { createNetworkAudit } from "../serve/network/network-audit.ts";
+import { createNetworkAudit } from "../act/network/network-audit.ts";
 import type { Agent } from "./agent.ts";
 import { listSandboxes } from "./listed-sandboxes.ts";
 

@@ -32,7 +32,10 @@ import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "clientCertificate" | "volumes"> &
   Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files };
 
-/** Serves the commands of this machine, and the node's API unless `enableServer` is false. Throws `StartError`. */
+/**
+ * Serves the commands of this machine, the node's API unless `enableServer` is false, and the network of pods if the agent owns it; else it
+ * audits the network of the runtime. Throws `StartError`.
+ */
 export async function startServers(served: ServedNode, adapters: ServerAdapters): Promise<{ stop(): Promise<void> }> {
   const { config, clusterNode, network } = served;
   const { root, exec, clock, agent } = adapters;

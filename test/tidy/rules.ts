@@ -25,7 +25,7 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   "agent/preflight": ["proto", "host", "cri", "cgroups", "agent/config", "agent/decide", "agent/translate"],
   "agent/desired": ["proto", "host", "kube", "agent/decide"],
   "agent/observed": ["proto", "host", "cri", "cgroups", "probe-net", "agent/decide"],
-  "agent/act": ["proto", "host", "cri", "cgroups", "probe-net", "agent/decide", "agent/translate"],
+  "agent/act": ["proto", "host", "cri", "cni", "cgroups", "probe-net", "agent/decide", "agent/translate"],
   "agent/report": ["proto", "host", "kube", "agent/decide"],
   "agent/serve": ["proto", "host", "cri", "cni", "cgroups", "kube", "agent/decide"],
   "agent/loop": ["proto", "host", "agent/decide"],

@@ -1,5 +1,5 @@
 // The network of pods on the node of a scenario: the agent executes a chain of plugins for the delegate of the runtime.
-import { createNetworkAudit } from "../../../agent/serve/network/network-audit.ts";
+import { createNetworkAudit } from "../../../agent/act/network/network-audit.ts";
 import { definitionsOfStandaloneNode } from "../../../agent/serve/network/network-definitions.ts";
 import type { Agent } from "../../../agent/wiring/agent.ts";
 import type { AttachmentLocks } from "../../../cni/attachment-locks.ts";

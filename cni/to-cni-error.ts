@@ -1,7 +1,7 @@
 import { messageOf } from "../host/error-message.ts";
 import { FilesError } from "../host/fs/files.ts";
 import { NetlinkError } from "../host/netlink/error.ts";
-import { codes } from "./builtin/errors.ts";
+import { builtinCodes } from "./builtin/errors.ts";
 import { CniError, cniCodes } from "./error.ts";
 
 /**
@@ -17,7 +17,7 @@ export function toCniError(error: unknown, plugin?: string): CniError {
 }
 
 function codeOf(error: unknown): number {
-  if (error instanceof NetlinkError) return codes.kernel;
+  if (error instanceof NetlinkError) return builtinCodes.kernel;
   // An error of node:fs, which synchronous calls throw, has the system call and the name of its error.
   const isOfSystemCall = error instanceof Error && "syscall" in error && "code" in error;
   return error instanceof FilesError || isOfSystemCall ? cniCodes.ioFailure : cniCodes.internal;

@@ -3,8 +3,8 @@ import { isLocalAddress } from "../../host/netlink/routes.ts";
 import { CniError, cniCodes } from "../error.ts";
 import { type AddressRange, type Allocation, nextFreeAddress, rangeOf } from "./address-range.ts";
 import type { AttachmentId } from "./attachment-names.ts";
-import type { Attachment, AttachmentStore } from "./attachment-store.ts";
-import { codes } from "./errors.ts";
+import type { AttachmentRecord, AttachmentStore } from "./attachment-store.ts";
+import { builtinCodes } from "./errors.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
 
@@ -24,10 +24,10 @@ export function allocate(
   store: AttachmentStore,
   id: AttachmentId,
   last: LastAddresses,
-): { readonly attachment: Attachment; readonly allocations: readonly Allocation[] } {
+): { readonly attachment: AttachmentRecord; readonly allocations: readonly Allocation[] } {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const allocations = choose(node, conf, store, last);
-    const attachment: Attachment = {
+    const attachment: AttachmentRecord = {
       ...id,
       addresses: allocations.map(({ address, range }) => formatPrefix({ bytes: address, bits: range.subnet.bits })),
       gateways: allocations.map(({ range }) => formatIp(range.gateway)),
@@ -55,7 +55,7 @@ function choose(
   for (const address of conf.ips)
     if (!conf.ranges.some((ranges) => rangeOf(address, ranges) !== undefined))
       throw new CniError(
-        codes.address,
+        builtinCodes.address,
         `the requested address ${formatIp(address)} is in no range of the network ${conf.name}`,
       );
   const setOf = (address: Uint8Array) => conf.ranges.findIndex((ranges) => rangeOf(address, ranges) !== undefined);
@@ -64,7 +64,7 @@ function choose(
   );
   if (surplus !== undefined)
     throw new CniError(
-      codes.address,
+      builtinCodes.address,
       `the requested address ${formatIp(surplus)} is the second one of its ranges in the network ${conf.name}, and a pod gets one of each`,
     );
   return conf.ranges.map((ranges, index) => {
@@ -74,7 +74,7 @@ function choose(
     if (found !== undefined) return found;
     const all = ranges.map(({ subnet }) => formatPrefix(subnet)).join(", ");
     throw new CniError(
-      codes.exhausted,
+      builtinCodes.exhausted,
       `no address is left in ${all} of the network ${conf.name}: ${reserved.size} are in use`,
     );
   });
@@ -88,7 +88,7 @@ function requestedAllocation(
   const range = rangeOf(address, ranges);
   if (range === undefined || isTaken(address))
     throw new CniError(
-      codes.address,
+      builtinCodes.address,
       `the requested address ${formatIp(address)} is taken by another pod, or by the node`,
     );
   return { address, range };

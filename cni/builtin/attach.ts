@@ -15,7 +15,7 @@ import { addRoute } from "../../host/netlink/routes.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import type { Allocation } from "./address-range.ts";
 import { type AttachmentId, hostLinkName, ifbName, linkAlias, macOf } from "./attachment-names.ts";
-import type { ReadyNetwork } from "./network.ts";
+import type { NetworkBridge } from "./network.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork, setSysctl } from "./node-network.ts";
 
@@ -27,7 +27,7 @@ export interface PodLinks {
 
 interface PodLinkInput {
   readonly conf: BuiltinConf;
-  readonly network: ReadyNetwork;
+  readonly network: NetworkBridge;
   readonly id: AttachmentId;
   readonly namespace: NetworkNamespace;
   readonly allocations: readonly Allocation[];
@@ -109,7 +109,7 @@ const LATENCY_MS = 25;
  */
 function limitBandwidth(
   node: NodeNetwork,
-  { conf, network, id, host }: { conf: BuiltinConf; network: ReadyNetwork; id: AttachmentId; host: Link },
+  { conf, network, id, host }: { conf: BuiltinConf; network: NetworkBridge; id: AttachmentId; host: Link },
 ): void {
   const { ingressBytes, ingressBurstBytes, egressBytes, egressBurstBytes } = conf.bandwidth;
   if (ingressBytes > 0)

@@ -6,13 +6,13 @@ export interface AttachmentId {
   readonly ifName: string;
 }
 
-/** An id as one word; `:` is in neither part. */
-export const keyOf = ({ containerId, ifName }: AttachmentId): string => `${containerId}:${ifName}`;
+/** An id as text; `:` is in neither part. */
+export const formatId = ({ containerId, ifName }: AttachmentId): string => `${containerId}:${ifName}`;
 
-/** The id that `keyOf` has written. */
-export function parseKey(key: string): AttachmentId {
-  const separator = key.lastIndexOf(":");
-  return { containerId: key.slice(0, separator), ifName: key.slice(separator + 1) };
+/** The id that `formatId` has written. */
+export function parseId(text: string): AttachmentId {
+  const separator = text.lastIndexOf(":");
+  return { containerId: text.slice(0, separator), ifName: text.slice(separator + 1) };
 }
 
 /** The digits of a hash that fit behind `veth` into the 15 characters of a name. */
@@ -20,7 +20,7 @@ const HASH_DIGITS = 11;
 
 const hashOf = (network: string, id: AttachmentId) =>
   createHash("sha256")
-    .update(`${network} ${keyOf(id)}`)
+    .update(`${network} ${formatId(id)}`)
     .digest("hex")
     .slice(0, HASH_DIGITS);
 
@@ -31,7 +31,7 @@ export const hostLinkName = (network: string, id: AttachmentId): string => `veth
 export const ifbName = (network: string, id: AttachmentId): string => `bifb${hashOf(network, id)}`;
 
 /** The alias of the host's end of the veth pair, which `ip link` shows. */
-export const linkAlias = (network: string, id: AttachmentId): string => `${aliasPrefix(network)}${keyOf(id)}`;
+export const linkAlias = (network: string, id: AttachmentId): string => `${aliasPrefix(network)}${formatId(id)}`;
 
 /** What the aliases of all attachments of a network begin with. */
 export const aliasPrefix = (network: string): string => `berth ${network} `;

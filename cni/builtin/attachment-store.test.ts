@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hostLinkName, ifbName, macOf } from "./attachment-names.ts";
-import { type Attachment, createAttachmentStore } from "./attachment-store.ts";
+import { type AttachmentRecord, createAttachmentStore } from "./attachment-store.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -11,14 +11,14 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const first: Attachment = {
+const first: AttachmentRecord = {
   containerId: "c1",
   ifName: "eth0",
   addresses: ["10.88.0.2/16", "fd00::2/64"],
   gateways: ["10.88.0.1", "fd00::1"],
   hostPorts: [{ hostPort: 8080, containerPort: 80, protocol: "tcp", hostIP: "" }],
 };
-const second: Attachment = { ...first, containerId: "c2" };
+const second: AttachmentRecord = { ...first, containerId: "c2" };
 
 test("a record is found again, by another store of the same folder", () => {
   createAttachmentStore(folder).write(first);

@@ -12,11 +12,11 @@ import {
 import { join } from "node:path/posix";
 import type { Instant } from "../../host/clock.ts";
 import { isObject } from "../../proto/is-object.ts";
-import { type AttachmentId, keyOf } from "./attachment-names.ts";
+import { type AttachmentId, formatId } from "./attachment-names.ts";
 import type { HostPort } from "./network-conf.ts";
 
 /** What an attachment holds. It is written before anything of it is made, so that nothing is left over after a crash. */
-export interface Attachment extends AttachmentId {
+export interface AttachmentRecord extends AttachmentId {
   /** With the length of the prefix. */
   readonly addresses: readonly string[];
   readonly gateways: readonly string[];
@@ -40,18 +40,18 @@ export interface AttachmentStore {
   /** Makes the folders of the record, before anything of the network is made. */
   makeFolders(): void;
   /** Sorted by their ids. Unreadable records are left out. */
-  list(): readonly Attachment[];
+  list(): readonly AttachmentRecord[];
   /** The origin of each attachment of `list`. */
   origins(): readonly AttachmentOrigin[];
   /** Undefined if there is none, or none that can be read. */
-  find(id: AttachmentId): Attachment | undefined;
+  find(id: AttachmentId): AttachmentRecord | undefined;
   /** Replaces the record as a whole. */
-  write(attachment: Attachment): void;
+  write(attachment: AttachmentRecord): void;
   /** An absent record is success. */
   remove(id: AttachmentId): void;
   /** Gives an address to an attachment. False if another one has it. */
   reserve(address: string, id: AttachmentId): boolean;
-  /** The addresses in use, with the key of the attachment that has each. */
+  /** The addresses in use, with the id, as text, of the attachment that has each. */
   reserved(): ReadonlyMap<string, string>;
   /** The addresses in use, without their owners: one read of a folder. */
   reservedAddresses(): ReadonlySet<string>;
@@ -60,13 +60,13 @@ export interface AttachmentStore {
 }
 
 /**
- * Keeps the record in `folder`, in a file for each attachment, and a symlink to its key for each address. `cacheDir` is the cache of
+ * Keeps the record in `folder`, in a file for each attachment, and a symlink to its id for each address. `cacheDir` is the cache of
  * this executor; one that only removes needs none.
  */
 export function createAttachmentStore(folder: string, cacheDir?: string): AttachmentStore {
   const attachments = join(folder, "attachments");
   const addresses = join(folder, "addresses");
-  const fileOf = (id: AttachmentId) => join(attachments, `${keyOf(id)}.json`);
+  const fileOf = (id: AttachmentId) => join(attachments, `${formatId(id)}.json`);
   const makeFolders = () => {
     for (const each of [attachments, addresses]) mkdirSync(each, { recursive: true, mode: 0o700 });
   };
@@ -93,19 +93,19 @@ export function createAttachmentStore(folder: string, cacheDir?: string): Attach
       for (const path of [`${fileOf(id)}.tmp`, fileOf(id)]) rmSync(path, { force: true });
     },
     reserve(address, id) {
-      const link = () => symlinkSync(keyOf(id), join(addresses, address));
+      const link = () => symlinkSync(formatId(id), join(addresses, address));
       try {
         writeOrMakeFolders(link, makeFolders);
         return true;
       } catch (error) {
         if (codeOf(error) !== "EEXIST") throw error;
-        return ownerOf(address) === keyOf(id);
+        return ownerOf(address) === formatId(id);
       }
     },
     reserved: () => new Map(names(addresses).map((address) => [address, ownerOf(address) ?? ""])),
     reservedAddresses: () => new Set(names(addresses)),
     release(address, id) {
-      if (ownerOf(address) === keyOf(id)) rmSync(join(addresses, address), { force: true });
+      if (ownerOf(address) === formatId(id)) rmSync(join(addresses, address), { force: true });
     },
   };
 }
@@ -133,7 +133,7 @@ function ifPresent<T>(read: () => T): T | undefined {
 }
 
 /** Records are replaced as a whole, so one that cannot be read comes from another program; its attachment is removed by its names. */
-function readAttachment(path: string): (Attachment & { readonly cacheDir?: unknown }) | undefined {
+function readAttachment(path: string): (AttachmentRecord & { readonly cacheDir?: unknown }) | undefined {
   const text = ifPresent(() => readFileSync(path, "utf8"));
   if (text === undefined) return undefined;
   const value: unknown = parseJson(text);
@@ -158,7 +158,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-const isAttachment = (value: unknown): value is Attachment =>
+const isAttachment = (value: unknown): value is AttachmentRecord =>
   isObject(value) &&
   typeof value["containerId"] === "string" &&
   typeof value["ifName"] === "string" &&

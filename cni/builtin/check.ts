@@ -7,7 +7,7 @@ import { hasChain, listEntries, type MapEntry } from "../../host/netlink/nftable
 import { listRoutes } from "../../host/netlink/routes.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import { hostLinkName } from "./attachment-names.ts";
-import type { Attachment } from "./attachment-store.ts";
+import type { AttachmentRecord } from "./attachment-store.ts";
 import { hostPortsOf } from "./host-ports.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
@@ -23,7 +23,7 @@ export function inspect(
   node: NodeNetwork,
   conf: BuiltinConf,
   namespace: NetworkNamespace,
-  attachment: Attachment,
+  attachment: AttachmentRecord,
 ): Inspection {
   const bridge = findLink(node.route, conf.bridge);
   if (bridge === undefined || !bridge.isUp) return { problem: `the bridge ${conf.bridge} is missing or down` };
@@ -45,7 +45,7 @@ export function inspect(
   }
 }
 
-function inspectRules(node: NodeNetwork, conf: BuiltinConf, attachment: Attachment): string | undefined {
+function inspectRules(node: NodeNetwork, conf: BuiltinConf, attachment: AttachmentRecord): string | undefined {
   if (!hasChain(node.netfilter, TABLE, masqueradeChain(conf.name)))
     return `the nftables chain ${masqueradeChain(conf.name)} of the table inet ${TABLE} is missing`;
   const wanted = hostPortsOf(conf.name, attachment);
@@ -65,7 +65,7 @@ function inspectInside(
   inside: NetlinkSocket,
   { isDefaultGateway }: BuiltinConf,
   netns: string,
-  attachment: Attachment,
+  attachment: AttachmentRecord,
 ): Link | string {
   const pod = findLink(inside, attachment.ifName);
   if (pod === undefined) return `the link ${attachment.ifName} is missing in ${netns}`;

@@ -1,7 +1,7 @@
 import { messageOf } from "../../host/error-message.ts";
 import { formatIp, isInNetwork } from "../../host/ip-address.ts";
 import { listLinks } from "../../host/netlink/links.ts";
-import { type AttachmentId, aliasPrefix, keyOf, linkAlias, parseKey } from "./attachment-names.ts";
+import { type AttachmentId, aliasPrefix, formatId, linkAlias, parseId } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
 import { detach } from "./detach.ts";
 import { closeHostPorts } from "./host-ports.ts";
@@ -18,8 +18,8 @@ export async function collectGarbage(
   store: AttachmentStore,
   valid: readonly AttachmentId[],
 ): Promise<void> {
-  const keys = new Set(valid.map(keyOf));
-  const ofRecords = leftOver(store, keys).map(async (id) => await detach(node, conf.name, store, id));
+  const ids = new Set(valid.map(formatId));
+  const ofRecords = leftOver(store, ids).map(async (id) => await detach(node, conf.name, store, id));
   const outcomes = [
     ...(await Promise.allSettled([...ofRecords, removeLinks(node, conf, valid)])),
     // By the addresses that are left.
@@ -31,8 +31,8 @@ export async function collectGarbage(
 
 /** By the records, and by the reservations, which outlive a record that another program has damaged. */
 function leftOver(store: AttachmentStore, valid: ReadonlySet<string>): readonly AttachmentId[] {
-  const known = [...store.list().map(keyOf), ...store.reserved().values()];
-  return [...new Set(known)].filter((key) => !valid.has(key)).map(parseKey);
+  const known = [...store.list().map(formatId), ...store.reserved().values()];
+  return [...new Set(known)].filter((id) => !valid.has(id)).map(parseId);
 }
 
 async function removeLinks(node: NodeNetwork, conf: BuiltinConf, valid: readonly AttachmentId[]): Promise<void> {

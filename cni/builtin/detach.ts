@@ -1,5 +1,5 @@
 import { formatIp } from "../../host/ip-address.ts";
-import { type AttachmentId, hostLinkName, ifbName, keyOf } from "./attachment-names.ts";
+import { type AttachmentId, formatId, hostLinkName, ifbName } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
 import { closeHostPorts, endConnections } from "./host-ports.ts";
 import type { NodeNetwork } from "./node-network.ts";
@@ -34,4 +34,4 @@ const withoutLength = (prefix: string) => prefix.replace(/\/\d+$/, "");
 
 /** By the reservations, for a record that is absent or cannot be read. */
 const ownAddresses = (store: AttachmentStore, id: AttachmentId) =>
-  [...store.reserved()].filter(([, owner]) => owner === keyOf(id)).map(([address]) => address);
+  [...store.reserved()].filter(([, owner]) => owner === formatId(id)).map(([address]) => address);

@@ -1,5 +1,5 @@
 /** The codes of this plugin, beside those of the specification. */
-export const codes = {
+export const builtinCodes = {
   /** The kernel refuses a request. */
   kernel: 100,
   /** No address is left. */

@@ -4,16 +4,16 @@ import { NetlinkError, unlessCode } from "../../host/netlink/error.ts";
 import { type Link, setRouteLocalnet } from "../../host/netlink/links.ts";
 import { addEntries, addingWords, listEntries, type MapEntry, removeEntries } from "../../host/netlink/nftables.ts";
 import { CniError } from "../error.ts";
-import { keyOf } from "./attachment-names.ts";
-import type { Attachment } from "./attachment-store.ts";
-import { codes } from "./errors.ts";
+import { formatId } from "./attachment-names.ts";
+import type { AttachmentRecord } from "./attachment-store.ts";
+import { builtinCodes } from "./errors.ts";
 import type { NodeNetwork } from "./node-network.ts";
 import { addressOfEntry, hostPortEntries, hostPortMaps, TABLE } from "./ruleset.ts";
 
 /** The map entries of an attachment. */
-export function hostPortsOf(network: string, attachment: Attachment): readonly MapEntry[] {
+export function hostPortsOf(network: string, attachment: AttachmentRecord): readonly MapEntry[] {
   const addresses = bytesOf(attachment.addresses);
-  return attachment.hostPorts.flatMap((port) => hostPortEntries(port, addresses, `${network} ${keyOf(attachment)}`));
+  return attachment.hostPorts.flatMap((port) => hostPortEntries(port, addresses, `${network} ${formatId(attachment)}`));
 }
 
 /** Addresses with the length of their prefix, as bytes without it. */
@@ -24,7 +24,7 @@ const bytesOf = (prefixes: readonly string[]): readonly Uint8Array[] =>
  * Opens the host ports of recorded attachments. One that another pod has is left out: the record of an ADD that was killed stays
  * until its DEL or GC, and must not keep other pods from starting. Throws `NetlinkError`.
  */
-export function openRecordedPorts(node: NodeNetwork, network: string, attachments: readonly Attachment[]): void {
+export function openRecordedPorts(node: NodeNetwork, network: string, attachments: readonly AttachmentRecord[]): void {
   const entries = attachments.flatMap((attachment) => hostPortsOf(network, attachment));
   const open = (some: readonly MapEntry[]) => addEntries(node.netfilter, TABLE, some);
   const isOpen = unlessCode(TAKEN, () => {
@@ -38,7 +38,7 @@ export function openRecordedPorts(node: NodeNetwork, network: string, attachment
 const TAKEN: readonly string[] = ["EBUSY", "EEXIST"];
 
 /** Opens the host ports of an attachment, at 127.0.0.1 too. Throws `CniError` if another pod has one of them. */
-export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, attachment: Attachment): void {
+export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, attachment: AttachmentRecord): void {
   const entries = hostPortsOf(network, attachment);
   if (entries.length === 0) return;
   if (bytesOf(attachment.addresses).some(({ length }) => length === 4)) setRouteLocalnet(node.route, bridge);
@@ -47,7 +47,7 @@ export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, 
   } catch (error) {
     if (!(error instanceof NetlinkError && TAKEN.includes(error.code))) throw error;
     const refused = entries.find(({ what, map }) => error.what === addingWords(what, map))?.what ?? "a host port";
-    throw new CniError(codes.hostPort, `another pod has ${refused}`, { details: error.message, cause: error });
+    throw new CniError(builtinCodes.hostPort, `another pod has ${refused}`, { details: error.message, cause: error });
   }
   endConnections(node, attachment);
 }
@@ -61,7 +61,7 @@ export function closeHostPorts(node: NodeNetwork, isGone: (address: Uint8Array) 
 }
 
 /** Lets clients that send to one of the ports by UDP all the time reach the pod that has it now, or the node. */
-export function endConnections(node: NodeNetwork, { hostPorts, addresses }: Attachment): void {
+export function endConnections(node: NodeNetwork, { hostPorts, addresses }: AttachmentRecord): void {
   const families = new Set(bytesOf(addresses).map(({ length }) => (length === 4 ? 4 : 6)));
   for (const { hostPort, protocol } of hostPorts)
     if (protocol === "udp") for (const family of families) endUdpConnections(node.netfilter, family, hostPort);

@@ -7,14 +7,14 @@ import { listRoutes } from "../../host/netlink/routes.ts";
 import { CniError } from "../error.ts";
 import { bridgeAlias, macOf } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
-import { codes } from "./errors.ts";
+import { builtinCodes } from "./errors.ts";
 import { openRecordedPorts } from "./host-ports.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
 import { masqueradeChain, networkRules, sharedRules, TABLE } from "./ruleset.ts";
 
 /** A network whose bridge and rules exist. */
-export interface ReadyNetwork {
+export interface NetworkBridge {
   readonly fingerprint: string;
   readonly bridge: Link;
   readonly mtu: number;
@@ -31,8 +31,8 @@ export function ensureNetwork(
   node: NodeNetwork,
   conf: BuiltinConf,
   store: AttachmentStore,
-  known: ReadyNetwork | undefined,
-): ReadyNetwork {
+  known: NetworkBridge | undefined,
+): NetworkBridge {
   const fingerprint = fingerprintOf(conf);
   const bridge = findLink(node.route, conf.bridge);
   const isKnown = known?.fingerprint === fingerprint && known.bridge.index === bridge?.index && bridge.isUp;
@@ -85,7 +85,7 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
   const bridge = present ?? readLink(node.route, conf.bridge);
   if (bridge.kind !== "bridge")
     throw new CniError(
-      codes.bridge,
+      builtinCodes.bridge,
       `the network ${conf.name}: the link ${conf.bridge} is ${bridge.kind === "" ? "no bridge" : `of the kind ${bridge.kind}`}; delete it, or set bridge to another name`,
     );
   if (!bridge.isUp) setUp(node.route, bridge);
@@ -106,7 +106,7 @@ function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): voi
   const refuse = (what: string, remedy: string) => {
     const [has, needs] = [foreign, wanted].map((all) => all.map(formatPrefix).join(", "));
     const message = `the network ${conf.name}: the bridge ${bridge.name} has the address ${has} ${what}; this network needs ${needs}. ${remedy}, or set bridge to another name`;
-    return new CniError(codes.bridge, message);
+    return new CniError(builtinCodes.bridge, message);
   };
   if (foreign.length > 0 && listLinks(node.route).some(({ master }) => master === bridge.index))
     throw refuse("and ports that use it", "Delete the pods of the other network");

@@ -11,14 +11,14 @@ import type { CniVerb, InProcessPlugin, PluginCall } from "../plugin-call.ts";
 import { toCniError } from "../to-cni-error.ts";
 import { allocate, type LastAddresses } from "./allocation.ts";
 import { connectPod, resultOf } from "./attach.ts";
-import { type AttachmentId, keyOf } from "./attachment-names.ts";
+import { type AttachmentId, formatId } from "./attachment-names.ts";
 import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
 import { inspect } from "./check.ts";
 import { collectGarbage } from "./collect-garbage.ts";
 import { detach } from "./detach.ts";
-import { codes } from "./errors.ts";
+import { builtinCodes } from "./errors.ts";
 import { openHostPorts } from "./host-ports.ts";
-import { ensureNetwork, type ReadyNetwork } from "./network.ts";
+import { ensureNetwork, type NetworkBridge } from "./network.ts";
 import {
   BUILTIN_TYPE,
   type BuiltinConf,
@@ -43,7 +43,7 @@ export interface BuiltinNetworkOptions {
 
 /** What is known of a network between its calls. */
 interface Known {
-  ready: ReadyNetwork | undefined;
+  ready: NetworkBridge | undefined;
   readonly last: LastAddresses;
 }
 
@@ -205,19 +205,22 @@ function check(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore, cal
   const id = idOf(call);
   const attachment = store.find(id);
   if (attachment === undefined)
-    throw new CniError(cniCodes.unknownContainer, `the network ${conf.name} has no attachment ${keyOf(id)}`);
+    throw new CniError(cniCodes.unknownContainer, `the network ${conf.name} has no attachment ${formatId(id)}`);
   const namespace = openPodNamespace(node, call.netns);
   try {
     const isDefaultGateway = conf.isDefaultGateway && mayHaveDefaultRoute(call.conf["prevResult"]);
     const { problem } = inspect(node, { ...conf, isDefaultGateway }, namespace, attachment);
-    if (problem !== undefined) throw new CniError(codes.mismatch, problem);
+    if (problem !== undefined) throw new CniError(builtinCodes.mismatch, problem);
   } finally {
     namespace.close();
   }
   const expected = addressesOfResult(call.conf["prevResult"]);
   const missing = attachment.addresses.find((address) => expected !== undefined && !expected.includes(address));
   if (missing !== undefined)
-    throw new CniError(codes.mismatch, `the pod has the address ${missing}, which the result of its ADD has not`);
+    throw new CniError(
+      builtinCodes.mismatch,
+      `the pod has the address ${missing}, which the result of its ADD has not`,
+    );
 }
 
 /** False for a result of version 1.1.0 without one: a secondary network has got the default route of the pod. */

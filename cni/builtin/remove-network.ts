@@ -5,7 +5,7 @@ import type { Netlink } from "../../host/netlink/netlink.ts";
 import { change, deleteChain, deleteTable, flushChain, hasChain, listChains } from "../../host/netlink/nftables.ts";
 import type { AttachmentLocks } from "../attachment-locks.ts";
 import { toCniError } from "../to-cni-error.ts";
-import { type AttachmentId, aliasPrefix, bridgeAlias, keyOf, parseKey } from "./attachment-names.ts";
+import { type AttachmentId, aliasPrefix, bridgeAlias, formatId, parseId } from "./attachment-names.ts";
 import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
 import { detach } from "./detach.ts";
 import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
@@ -64,8 +64,8 @@ export async function removeIdleNetworks(options: IdleRemovalOptions, signal: Ab
 
 /** By the records, and by the reservations, which outlive a record that another program has damaged. */
 function attachmentsOf(store: AttachmentStore): readonly AttachmentId[] {
-  const keys = new Set([...store.list().map(keyOf), ...store.reserved().values()]);
-  return [...keys].toSorted().map(parseKey);
+  const ids = new Set([...store.list().map(formatId), ...store.reserved().values()]);
+  return [...ids].toSorted().map(parseId);
 }
 
 /**

@@ -17,8 +17,8 @@ let node: TestNode;
 let endWatch: () => void;
 /** All reports of the pod that crashes, in order: its back-offs pass while other tests wait for other pods. */
 const crashReports: PodSummary[] = [];
-/** When its third instance was created: the next one takes its place. */
-let thirdCreatedAt: Promise<number> | undefined;
+/** When its instances were created, by the number of restarts before: each takes the place of the one before. */
+const crashCreatedAt = new Map<number, Promise<number>>();
 
 const counting = { volumeMounts: [{ name: "count", mountPath: "/count" }] };
 const withCount = { volumes: [{ name: "count", emptyDir: {} }] };
@@ -30,7 +30,9 @@ beforeAll(async () => {
   endWatch = await node.watch((pods) => {
     const reports = pods.filter(({ name }) => name === "crash-berth");
     crashReports.push(...reports);
-    if (reports.some(({ restarts }) => restarts === 2)) thirdCreatedAt ??= node.createdAt("crash", 2);
+    for (const { restarts } of reports)
+      if (restarts > 1 && !crashCreatedAt.has(restarts))
+        crashCreatedAt.set(restarts, node.createdAt("crash", restarts));
   });
   await node.putManifest(podOf("crash", { command: script("echo again; exit 3") }));
   await node.putManifest(podOf("done", { command: script("exit 0") }, { restartPolicy: "Never" }));
@@ -46,8 +48,21 @@ afterAll(async () => {
   await node.tearDown();
 });
 
-const waitForCrashReport = (what: string, condition: (pod: PodSummary) => boolean) =>
-  pollUntil(`crash: ${what}`, 30_000, () => crashReports.find(condition));
+/** The pod that crashes, in its back-off of so many seconds, after so many restarts. */
+async function waitForBackOff(seconds: number, restarts: number): Promise<PodSummary> {
+  const isShown = ({ message }: PodSummary) => message.startsWith(`back-off ${seconds}s `);
+  const waiting = await pollUntil(`crash: its back-off of ${seconds} s`, 60_000, () => crashReports.find(isShown));
+  expect(waiting).toMatchObject({ phase: "Running", reason: "CrashLoopBackOff", restarts, ready: "0/1" });
+  expect(waiting.status.containerStatuses?.[0]?.lastState?.terminated).toMatchObject({ exitCode: 3, reason: "Error" });
+  return waiting;
+}
+
+/** From the end of the instance before such a back-off to the creation of the next one, in milliseconds. */
+async function measureBackOff(seconds: number, restarts: number): Promise<number> {
+  const { status } = await waitForBackOff(seconds, restarts);
+  const created = await pollUntil(`crash: restart ${restarts + 1}`, 90_000, () => crashCreatedAt.get(restarts + 1));
+  return created - Date.parse(status.containerStatuses?.[0]?.lastState?.terminated?.finishedAt ?? "");
+}
 
 test("with restartPolicy Never a pod is Succeeded after exit code 0 and Failed after any other", async () => {
   const done = await node.waitForPod("done", "it has succeeded", ({ phase }) => phase === "Succeeded");
@@ -79,18 +94,13 @@ test("activeDeadlineSeconds ends the pod with phase Failed and reason DeadlineEx
 });
 
 test("with restartPolicy Always the first restart is immediate, the second after 10 s, the third after 20 s", async () => {
-  const waiting = await waitForCrashReport("its first wait", ({ message }) => message.startsWith("back-off 10s"));
-  expect(waiting).toMatchObject({ phase: "Running", reason: "CrashLoopBackOff", restarts: 1, ready: "0/1" });
-  expect(waiting.message).toBe(
-    `back-off 10s restarting failed container=main pod=crash-berth_default(${waiting.uid}); it exited with code 3`,
+  const { message, uid } = await waitForBackOff(10, 1);
+  expect(message).toBe(
+    `back-off 10s restarting failed container=main pod=crash-berth_default(${uid}); it exited with code 3`,
   );
-  const ended = waiting.status.containerStatuses?.[0]?.lastState?.terminated;
-  expect(ended).toMatchObject({ exitCode: 3, reason: "Error" });
-
-  const again = await waitForCrashReport("its second wait", ({ message }) => message.startsWith("back-off 20s"));
-  expect(again.restarts).toBe(2);
-  // The next back-off would be 20 s. The start of a container takes a busy machine many seconds; its creation does not.
-  expect((await thirdCreatedAt)! - Date.parse(ended?.finishedAt ?? "")).toBeWithin(10_000, 20_000);
+  // The bound is the next back-off. The start of a container takes a busy machine many seconds; its creation does not.
+  expect(await measureBackOff(10, 1)).toBeWithin(10_000, 20_000);
+  expect(await measureBackOff(20, 2)).toBeWithin(20_000, 40_000);
 });
 
 test("each instance has its own log, named by the restart count, which is removed with the instance", async () => {
@@ -135,6 +145,11 @@ test("a container that ignores SIGTERM is killed after the grace period; the oth
   await node.waitUntilGone("stubborn");
   expect(performance.now() - removedAt).toBeGreaterThan(20_000);
   expect(countedMs()).toBeLessThan(25_000);
+});
+
+// This back-off has passed while the tests above waited.
+test("with restartPolicy Always the fourth restart follows after 40 s", async () => {
+  expect(await measureBackOff(40, 3)).toBeWithin(40_000, 80_000);
 });
 
 test("a completed pod is removed with its manifest", async () => {

@@ -7,7 +7,10 @@ export interface Segment {
   readonly until: number;
 }
 
-/** Cuts the time between the calls into the steps in which the agent spends it. Of several steps at once it is the one that began last. */
+/**
+ * Cuts the time between the calls into the steps in which the agent spends it. Of several
+ * steps at once it is the one that is a call, or that began last.
+ */
 export function ownSegments({ shownMs, readyMs, steps }: StartTimeline): readonly Segment[] {
   const awaited = awaitedOf(steps);
   const edges = [shownMs, readyMs, ...steps.flatMap(({ from, until }) => [from, until])]
@@ -44,17 +47,32 @@ function nameOf(steps: readonly Step[], awaited: readonly Step[], from: number, 
   if (awaited.every((call) => call.until <= from)) return SHOWN;
   const step = steps
     .filter((each) => (each.of === "agent" || each.of === "step") && covers(each, from, until))
-    .toSorted((a, b) => a.from - b.from)
+    .filter((each) => !isPatch(each, awaited) || !awaited.some((call) => call.of === "runtime" && call.from >= until))
+    .toSorted((a, b) => rankOf(a, awaited) - rankOf(b, awaited) || a.from - b.from)
     .at(-1);
   return step && nameWithin(step, awaited, from, until);
 }
 
-function nameWithin({ what, ...step }: Step, calls: readonly Step[], from: number, until: number): string {
-  const isWithin = (call: Step) => call.from >= step.from && call.from < step.until;
-  const next = calls.find((call) => call.from >= until && isWithin(call));
-  if (next !== undefined)
-    return next.what === what ? `${what}, until the request arrives` : `${what}, before ${next.what}`;
-  const previous = calls.findLast((call) => call.until <= from && isWithin(call));
+const callOf = ({ what }: Step, awaited: readonly Step[]) => awaited.find((call) => call.what === what);
+
+/** A patch of the status is held back for the next one while the start goes on: it explains no time before the last runtime call. */
+const isPatch = (step: Step, awaited: readonly Step[]) => callOf(step, awaited)?.of === "api";
+
+/** A call to the runtime comes before the steps that surround it, and a patch behind the others. */
+function rankOf(step: Step, awaited: readonly Step[]): number {
+  if (isPatch(step, awaited)) return 0;
+  return callOf(step, awaited) === undefined ? 1 : 2;
+}
+
+/** A step that is a call waits for that one alone; the others wait for the runtime. */
+function nameWithin({ what, ...step }: Step, awaited: readonly Step[], from: number, until: number): string {
+  const own = awaited.filter((call) => call.what === what);
+  const calls = (own.length > 0 ? own : awaited.filter(({ of }) => of === "runtime")).filter(
+    (call) => call.from >= step.from && call.from < step.until,
+  );
+  const next = calls.find((call) => call.from >= until);
+  if (next !== undefined) return own.length > 0 ? `${what}, until the request arrives` : `${what}, before ${next.what}`;
+  const previous = calls.findLast((call) => call.until <= from);
   if (previous === undefined) return what;
-  return previous.what === what ? `${what}, until the answer arrives` : `${what}, after ${previous.what}`;
+  return own.length > 0 ? `${what}, until the answer arrives` : `${what}, after ${previous.what}`;
 }

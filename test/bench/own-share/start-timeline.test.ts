@@ -112,51 +112,56 @@ const spans = [
   span("observe", 1006, 1007),
   span("decide", 1007, 1008),
   span("act", 1008.5, 1094),
-  span("makeResource", 1008.5, 1015, "create the pod's directories"),
+  span("makeResource", 1009.5, 1015, "create the pod's directories"),
   span(runSandbox, 1009, 1092, "run the sandbox"),
-  span("patchStatus", 1155, 1167),
+  span("patchStatus", 1011, 1093),
+  span("observe", 1094, 1096),
+  span("patchStatus", 1094.5, 1167),
   { ...span("observe", 1111, 1112), traceId: "another pod's" },
 ];
 
 test("a trace names what the agent does between the calls, and shows what it does not name", () => {
+  const firstPatch: Step = { of: "api", what: "patch pods status", from: 14, until: 19 };
   const traced: StartTimeline = {
     ...start,
-    steps: [...start.steps, ...tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1004 })],
+    steps: [...start.steps, firstPatch, ...tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1004 })],
   };
   expect(drawTimeline("berth", traced)).toMatchInlineSnapshot(`
-    "berth: created → Ready 170.0 ms, of them its own 37.0 ms, 77 % of it with a name
+    "berth: created → Ready 170.0 ms, of them its own 37.0 ms, 82 % of it with a name
         0.0 →    4.0     4.0 ms  the API server stores the pod and sends it to watches
         4.0 →    6.0     2.0 ms  (berth) receive, decode and admit the pod
         6.0 →    7.0     1.0 ms  (berth) observe
         7.0 →    8.0     1.0 ms  (berth) decide
         8.0 →    8.5     0.5 ms  (berth)
-        8.5 →   15.0     6.5 ms  (berth) create the pod's directories
-        8.5 →    9.0     0.5 ms  (berth) create the pod's directories, before RunPodSandbox
+        8.5 →    9.0     0.5 ms  (berth) act, record the results, before RunPodSandbox
         9.0 →   10.0     1.0 ms  (berth) RunPodSandbox, until the request arrives
+        9.5 →   15.0     5.5 ms  (berth) create the pod's directories
        10.0 →   90.0    80.0 ms  RunPodSandbox
+       14.0 →   19.0     5.0 ms  patch pods status
        90.0 →   92.0     2.0 ms  (berth) RunPodSandbox, until the answer arrives
        92.0 →   94.0     2.0 ms  (berth) act, record the results, after RunPodSandbox
-       94.0 →  100.0     6.0 ms  (berth)
+       94.0 →   96.0     2.0 ms  (berth) observe
+       96.0 →  100.0     4.0 ms  (berth)
       100.0 →  110.0    10.0 ms  CreateContainer
       110.0 →  112.0     2.0 ms  (berth)
       112.0 →  150.0    38.0 ms  StartContainer
       140.0 →  155.0    15.0 ms  ContainerStatus
-      155.0 →  158.0     3.0 ms  (berth) patch the status, before patch pods status
+      155.0 →  158.0     3.0 ms  (berth) patch pods status, until the request arrives
       158.0 →  166.0     8.0 ms  patch pods status
       166.0 →  170.0     4.0 ms  the watch shows the pod Ready"
   `);
   expect(drawOwnSteps("berth", [traced, start])).toMatchInlineSnapshot(`
     "berth: its own steps, the mean of 2 starts
-       14.8 ms  no step
+       13.8 ms  no step
         4.0 ms  the watch shows the pod Ready
-        1.5 ms  patch the status, before patch pods status
+        1.5 ms  observe
+        1.5 ms  patch pods status, until the request arrives
         1.0 ms  receive, decode and admit the pod
         1.0 ms  RunPodSandbox, until the answer arrives
         1.0 ms  act, record the results, after RunPodSandbox
-        0.5 ms  observe
         0.5 ms  decide
         0.5 ms  RunPodSandbox, until the request arrives
-        0.3 ms  create the pod's directories, before RunPodSandbox"
+        0.3 ms  act, record the results, before RunPodSandbox"
   `);
 });
 
@@ -165,6 +170,6 @@ test("a start without a trace has no steps, and one with a trace does not wait f
   const event: Step = { of: "api", what: "create events", from: 94, until: 99 };
   const steps = [...start.steps, event];
   const traced = [...steps, ...tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1004 })];
-  expect(drawTimeline("berth", { ...start, steps: traced })).toContain("94.0 →  100.0     6.0 ms  (berth)\n");
+  expect(drawTimeline("berth", { ...start, steps: traced })).toContain("96.0 →  100.0     4.0 ms  (berth)\n");
   expect(drawTimeline("berth", { ...start, steps })).toContain("99.0 →  100.0     1.0 ms  (berth)\n");
 });

@@ -34,5 +34,6 @@ function kindAndNameOf({ name, attributes }: ReceivedSpan): Pick<Step, "of" | "w
 
 const stepNames: Readonly<Record<string, string>> = {
   act: "act, record the results",
-  patchStatus: "patch the status",
+  // As the audit log calls the request.
+  patchStatus: "patch pods status",
 };

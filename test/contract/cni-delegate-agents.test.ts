@@ -111,6 +111,8 @@ const expectedCall: DelegateCall = {
     ]),
     capabilityArgs: {},
   },
+  // What is left of TIMEOUT_MS when the program asks.
+  timeLeftMs: expect.any(Number) as number,
 };
 
 const http = (status: string, body: string, length = Buffer.byteLength(body)) =>
@@ -155,6 +157,7 @@ describeForms(forms, (form) => {
     expect(await call()).toEqual({ exitCode: 0, output: result });
     for (const verb of ["DEL", "CHECK"]) expect(await call({ verb })).toEqual({ exitCode: 0, output: undefined });
     expect(calls).toEqual([expectedCall, { ...expectedCall, verb: "DEL" }, { ...expectedCall, verb: "CHECK" }]);
+    expect(calls.filter(({ timeLeftMs = 0 }) => timeLeftMs <= 0 || timeLeftMs > TIMEOUT_MS)).toEqual([]);
   });
 
   test("the error object of the agent is printed as it is", async () => {
@@ -269,7 +272,7 @@ describeForms(forms, (form) => {
     test(`the agent gets the call as it is with ${name}`, async () => {
       await startAgent([ok]);
       expect(await call(input())).toEqual({ exitCode: 0, output: result });
-      expect(calls).toEqual([{ verb: "ADD", attachment: { ...expectedCall.attachment, ...expected } }]);
+      expect(calls).toEqual([{ ...expectedCall, attachment: { ...expectedCall.attachment, ...expected } }]);
     });
 
   const badInput: readonly (readonly [string, () => Input, number, string])[] = [
@@ -306,7 +309,12 @@ test("a call that waits for a place in the queue of a stopped agent is answered 
   const stopped = await startStoppedAgent();
   const clock = new FakeClock();
   try {
-    const asked = askAgent(join(folder, "cni.sock"), expectedCall, new AbortController().signal, clock);
+    const asked = askAgent(
+      join(folder, "cni.sock"),
+      { ...expectedCall, timeLeftMs: TIMEOUT_MS },
+      new AbortController().signal,
+      clock,
+    );
     for (let time = 0; time < 3; time++) {
       await pollUntil("the call to wait", 10_000, () => clock.pendingTimers === 1);
       await clock.advance(200);

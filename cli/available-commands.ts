@@ -1,7 +1,7 @@
-/** Programs that a user may run on another machine. */
-const ELSEWHERE: readonly string[] = ["berth", "kubectl"];
+/** This program, and kubectl, which a user may have on another machine: their commands are always shown. */
+const ALWAYS_SHOWN: readonly string[] = ["berth", "kubectl"];
 
-/** What a user without EDITOR has; the first that is found is used. */
+/** For a user without EDITOR: the first of these that the machine has. */
 const EDITORS = ["editor", "nano", "vim", "vi"] as const;
 
 export interface AvailableCommandsOptions {
@@ -19,7 +19,7 @@ export function availableCommands(
   const isThere = (name: string) => which(name) !== null;
   return commands.flatMap((command) => {
     const [program = "", ...words] = command.split(" ");
-    if (program !== "$EDITOR") return ELSEWHERE.includes(program) || isThere(program) ? [command] : [];
+    if (program !== "$EDITOR") return ALWAYS_SHOWN.includes(program) || isThere(program) ? [command] : [];
     if (editor !== undefined && editor !== "") return [command];
     // Without any editor the path of the file still says what to change.
     return [[EDITORS.find(isThere) ?? "$EDITOR", ...words].join(" ")];

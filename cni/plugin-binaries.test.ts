@@ -95,7 +95,7 @@ test("a plugin has the time that its call has left, if that is less", async () =
   const killed = { code: 0, message: `${folder}/bridge did not end within 300 ms`, plugin: "bridge" };
   expect(await failureOf(binaries.call(call, signal))).toMatchObject(killed);
   expect(describeCniError(await failureOf(binaries.call({ ...call, verb: "DEL" }, signal)))).toBe(
-    "bridge: it was not started: what came before it has taken the time of the call",
+    "bridge: it was not started: the call has no time left",
   );
   expect(await scriptedCalls(folder)).toMatchObject([{ verb: "ADD" }]);
 });

@@ -85,7 +85,7 @@ interface RunInput {
   readonly signal: AbortSignal;
 }
 
-const NO_TIME_LEFT = "it was not started: what came before it has taken the time of the call";
+const NO_TIME_LEFT = "it was not started: the call has no time left";
 
 /** Plugins that were built with an early libcni want these for VERSION, too. */
 const PLACEHOLDERS = { CNI_CONTAINERID: "dummy", CNI_NETNS: "dummy", CNI_IFNAME: "dummy", CNI_ARGS: "" };

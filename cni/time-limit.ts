@@ -5,8 +5,8 @@ import type { CniVerb } from "./plugin-call.ts";
 export type TimeLeft = (verb: CniVerb) => number;
 
 /**
- * The parts of a caller's time after which the last plugin ends. ADD ends early: if it fails, DEL of each plugin undoes it. What is left
- * then is for the answer, on a slow machine, too. What the undo has no time for is left to DEL of the caller, which follows.
+ * Each plugin ends at the latest when this part of the caller's time has passed. ADD gets less: if it fails, DEL of each plugin undoes it.
+ * The last eighth is for the answer, on a slow machine, too. What the undo does not finish, the caller's own DEL does.
  */
 const PART_OF_ADD = 3 / 4;
 const PART_OF_OTHERS = 7 / 8;

@@ -40,7 +40,7 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
   const { desired, podCache, probes, probeMarks, links, imageVerifier, podReports, clusterSync, idleTimer } = options;
   const { containerEnds, logRotation } = options;
   return [
-    // First: its times are those at which the steps end.
+    // First: what the other subscribers do belongs to the next step of the trace.
     ...(options.traces === undefined ? [] : [options.traces]),
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),

@@ -32,7 +32,10 @@ export async function createTracesIfConfigured(
 /** Two readings of the same time may differ by so much: one has whole milliseconds. */
 const MAX_DIFFERENCE_MS = 5;
 
-/** The time with fractions of a millisecond; without them once the wall clock was set. */
+/**
+ * The time with fractions of a millisecond. Without them once the wall clock differs from the start of this process by more than that: it
+ * was set, or NTP has corrected it.
+ */
 function preciseNow(clock: Pick<Clock, "now">): number {
   const [wall, precise] = [clock.now(), performance.timeOrigin + performance.now()];
   return Math.abs(precise - wall) < MAX_DIFFERENCE_MS ? precise : wall;

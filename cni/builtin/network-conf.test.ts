@@ -127,7 +127,7 @@ describe("a wrong configuration is refused with the code 7, and a text that says
     expect(read).toThrow(CniError);
     expect(read).toThrow(reason);
     const { name } = value;
-    expect(read).toThrow(name === "pods" ? /^the network pods: / : /^a network with the type berth: name is /);
+    expect(read).toThrow(name === "pods" ? /^the network pods: / : /^a network of the type berth: name is /);
     expect(read).toThrow(expect.objectContaining({ code: 7 }));
   });
 });

@@ -58,11 +58,11 @@ const fieldsOfGo = (value: unknown): Fields =>
   Object.fromEntries(
     Object.entries(fieldsOf(value)).map(([name, field]) => [`${name.charAt(0).toLowerCase()}${name.slice(1)}`, field]),
   );
-/** Of a field: what it is, and what is expected. `ofNetwork` says of which network. */
+/** The error of a field: what it is, and what is expected. `withNetworkName` adds the network. */
 const invalid = (reason: string) => new RangeError(reason);
 
 /** Reads fields of a network. Throws `CniError` with the code 7 that names the network, for a `RangeError`. */
-function ofNetwork<T>(name: string, read: () => T): T {
+function withNetworkName<T>(name: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
@@ -75,7 +75,7 @@ function ofNetwork<T>(name: string, read: () => T): T {
 export function readNetworkName({ name }: { readonly name?: unknown }): string {
   if (typeof name === "string" && isNetworkName(name)) return name;
   const problem = `name is ${JSON.stringify(name)}; letters, digits, "_", "." and "-" are expected`;
-  throw new CniError(cniCodes.invalidNetworkConf, `a network with the type ${BUILTIN_TYPE}: ${problem}`);
+  throw new CniError(cniCodes.invalidNetworkConf, `a network of the type ${BUILTIN_TYPE}: ${problem}`);
 }
 
 /**
@@ -84,7 +84,7 @@ export function readNetworkName({ name }: { readonly name?: unknown }): string {
  */
 export function readNetworkConf(conf: Fields, { needsRanges = true } = {}): BuiltinConf {
   const name = readNetworkName(conf);
-  return ofNetwork(name, () => ({ name, ...readFields(conf, needsRanges) }));
+  return withNetworkName(name, () => ({ name, ...readFields(conf, needsRanges) }));
 }
 
 function readFields(conf: Fields, needsRanges: boolean): Omit<BuiltinConf, "name"> {
@@ -218,10 +218,10 @@ function readBandwidth(value: unknown): Bandwidth {
 
 /** The attachments that still exist, by which GC decides. Throws `CniError` with the code 7. */
 export function readValidAttachments(conf: Fields): readonly AttachmentId[] {
-  return ofNetwork(readNetworkName(conf), () => readAttachments(conf));
+  return withNetworkName(readNetworkName(conf), () => readIds(conf));
 }
 
-function readAttachments(conf: Fields): readonly AttachmentId[] {
+function readIds(conf: Fields): readonly AttachmentId[] {
   // Go writes an empty list as null; without the field all attachments would be removed by mistake.
   const field = conf["cni.dev/valid-attachments"];
   const value = field === null ? [] : field;

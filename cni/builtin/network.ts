@@ -1,7 +1,7 @@
 import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/ip-address.ts";
 import { listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
 import { unlessCode } from "../../host/netlink/error.ts";
-import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
+import { createBridge, findLink, type Link, listLinks, readLink, setAlias, setUp } from "../../host/netlink/links.ts";
 import { change, hasChain } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
 import { CniError } from "../error.ts";
@@ -13,7 +13,7 @@ import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
 import { masqueradeChain, networkRules, sharedRules, TABLE } from "./ruleset.ts";
 
-/** A network whose bridge and rules exist. */
+/** The bridge of a network, which is up, and the configuration (`fingerprint`) by which it and the rules were made. */
 export interface NetworkBridge {
   readonly fingerprint: string;
   readonly bridge: Link;
@@ -83,11 +83,14 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
     });
   }
   const bridge = present ?? readLink(node.route, conf.bridge);
-  if (bridge.kind !== "bridge")
+  if (bridge.kind !== "bridge") {
+    // Another program has created it meanwhile, and it has got the alias, by which a removal would delete it.
+    if (present === undefined) setAlias(node.route, bridge, "");
     throw new CniError(
       builtinCodes.bridge,
       `the network ${conf.name}: the link ${conf.bridge} is ${bridge.kind === "" ? "no bridge" : `of the kind ${bridge.kind}`}; delete it, or set bridge to another name`,
     );
+  }
   if (!bridge.isUp) setUp(node.route, bridge);
   return bridge;
 }

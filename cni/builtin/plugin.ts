@@ -43,7 +43,7 @@ export interface BuiltinNetworkOptions {
 
 /** What is known of a network between its calls. */
 interface Known {
-  ready: NetworkBridge | undefined;
+  bridge: NetworkBridge | undefined;
   readonly last: LastAddresses;
 }
 
@@ -72,7 +72,7 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
           await detach(node(), name, store, idOf(call));
           return undefined;
         }
-        const known = networks.get(name) ?? { ready: undefined, last: new Map() };
+        const known = networks.get(name) ?? { bridge: undefined, last: new Map() };
         networks.set(name, known);
         const conf = readNetworkConf(call.conf, { needsRanges: needsRanges(call) });
         return await perform(node(), conf, store, known, call.verb, call);
@@ -110,7 +110,7 @@ async function perform(
       await collectGarbage(node, conf, store, valid);
       // Puts back what another program has flushed, as long as pods need it. Without ranges the next ADD does.
       if (store.list().length > 0 && conf.ranges.length > 0)
-        known.ready = ensureNetwork(node, conf, store, known.ready);
+        known.bridge = ensureNetwork(node, conf, store, known.bridge);
       return undefined;
     }
   }
@@ -162,8 +162,8 @@ async function add(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore,
   const id = idOf(call);
   const namespace = openPodNamespace(node, call.netns);
   try {
-    const network = ensureNetwork(node, conf, store, known.ready);
-    known.ready = network;
+    const network = ensureNetwork(node, conf, store, known.bridge);
+    known.bridge = network;
     const present = store.find(id);
     if (present !== undefined) {
       // ADD again: after a call that was killed, or by a runtime that has not got the answer.

@@ -19,7 +19,7 @@ export const MAX_REQUEST_BYTES = 2 << 20;
 export interface DelegateCall {
   readonly verb: DelegateVerb;
   readonly attachment: Attachment;
-  /** How long the runtime still waits for the answer; undefined from a delegate that was installed before it said so. */
+  /** How long the runtime still waits for the answer. Undefined if the delegate is of an earlier build, which does not send it. */
   readonly timeLeftMs?: number | undefined;
 }
 

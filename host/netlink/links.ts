@@ -108,8 +108,8 @@ interface BridgeInput extends LinkInput {
 
 /**
  * Creates a bridge that is up, with a hardware address of its own: the kernel would change one that it has chosen itself
- * whenever a port comes or goes. It gets its alias in the same call of the kernel, so that a process that is killed leaves no bridge
- * without one. Throws `EEXIST` if a link has the name; that gets the alias.
+ * whenever a port comes or goes. One datagram creates it and sets its alias, so that a killed process leaves no bridge without
+ * one. Throws `EEXIST` if a link has the name. That link then has the alias, too: the caller must have looked for it before.
  */
 export function createBridge(socket: NetlinkSocket, { name, mtu, mac, alias }: BridgeInput): void {
   const creation: NetlinkRequest = {
@@ -120,11 +120,11 @@ export function createBridge(socket: NetlinkSocket, { name, mtu, mac, alias }: B
     what: `create the bridge ${name}`,
   };
   if (alias === undefined) socket.request(creation);
-  else socket.batch(NOTHING, [creation, aliasRequest({ name }, alias)], NOTHING);
+  else socket.batch(NOOP, [creation, aliasRequest({ name }, alias)], NOOP);
 }
 
-/** The kernel skips it. */
-const NOTHING = { type: NLMSG_NOOP, flags: 0, body: new Uint8Array(0), attributes: [] };
+/** The kernel skips NLMSG_NOOP. */
+const NOOP = { type: NLMSG_NOOP, flags: 0, body: new Uint8Array(0), attributes: [] };
 
 /** Creates an ifb device that is up. Throws `EEXIST` if a link has the name. */
 export function createIfb(socket: NetlinkSocket, { name, mtu }: LinkInput): void {

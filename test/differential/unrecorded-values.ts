@@ -7,12 +7,13 @@ import { neverNoise } from "./unrepeated-differences.ts";
  * agree, or which no busy machine changes, unless an entry names the values of both.
  */
 export function findUnrecorded(
-  unrecorded: readonly Finding[],
+  differences: readonly Finding[],
   entries: readonly KnownDifference[],
 ): readonly Finding[] {
-  return unrecorded.filter((each) => {
-    const differsFromItself = new Set(each.kubelet).size > 1;
-    return !(differsFromItself && !neverNoise.test(each.field)) && !isKubeletsOwn(entries, each);
+  return differences.filter((each) => {
+    const mayVary = new Set(each.kubelet).size > 1 && !neverNoise.test(each.field);
+    const isExcused = mayVary || isKubeletsOwn(entries, each);
+    return !isExcused;
   });
 }
 

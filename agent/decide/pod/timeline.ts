@@ -8,7 +8,7 @@ import { retryTimeOf } from "./backoff.ts";
  */
 export type Timeline = ReadonlyMap<string, TimelineStep>;
 
-/** Times are epoch milliseconds. Of a container or a sandbox with several attempts it is the step of the latest one. */
+/** Times are epoch milliseconds. If a container or a sandbox has several attempts, this is the step of the latest one. */
 export interface TimelineStep {
   /** The sentence of the latest action. */
   readonly what: string;

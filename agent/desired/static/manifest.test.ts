@@ -33,12 +33,12 @@ const rows: readonly [sentence: string, text: string, problem: string][] = [
     '/m:1: kind: "Deployment": static pods are Pods only',
   ],
   ...["Pood", "pod", "Pods"].map((kind): [string, string, string] => [
-    `of the kind ${kind}, a mistyped Pod, the right one is named`,
+    `for the kind ${kind} the error asks whether Pod was meant`,
     pod("web").replace("kind: Pod", `kind: ${kind}`),
     `/m:2: kind: "${kind}": did you mean "Pod"?`,
   ]),
   ...["v2", "V1", "apps/v1"].map((version): [string, string, string] => [
-    `of the apiVersion ${version} of a Pod, the right one is named`,
+    `for the apiVersion ${version} the error names v1`,
     pod("web").replace("v1", version),
     `/m:1: apiVersion: Unsupported value: "${version}": supported values: "v1"`,
   ]),

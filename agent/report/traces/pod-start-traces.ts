@@ -50,7 +50,11 @@ interface StartTrace {
   readonly spanId: string;
   readonly startedAt: number;
   readonly attributes: Readonly<Record<string, string>>;
-  /** `ended`: the sync that decided so has not ended. `synced`: only the API server lacks the last status. */
+  /**
+   * starting ── a status ends the start ──► ended ── its sync ends ──► synced ── the API server accepts the status ──► no trace
+   *
+   * `ended`: the root span is exported, and the sync under way still gets its spans. `synced`: only the patch of the status is awaited.
+   */
   state: "starting" | "ended" | "synced";
 }
 

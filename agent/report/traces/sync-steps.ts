@@ -1,6 +1,6 @@
 import type { PodUid } from "../../../proto/ids.ts";
 
-/** The steps of a sync, in their order. The last one that a sync reaches lasts until its end. */
+/** The steps of a sync, in their order. The last step that a sync reaches lasts until the end of the sync. */
 const syncSteps = ["observe", "decide", "report", "act"] as const;
 type SyncStepName = (typeof syncSteps)[number];
 
@@ -13,7 +13,7 @@ export interface SyncStep {
 
 /** The steps of the sync under way of each pod. */
 export interface SyncSteps {
-  /** The step ends now, unless it has ended before in this sync. */
+  /** The step ends now. Without effect if it has already ended in this sync, or if the step before it has not. */
   end(uid: PodUid, name: SyncStepName): void;
   /** The sync has ended: returns its steps. The times are those of a monotonic clock. */
   endSync(uid: PodUid, times: { readonly startedMs: number; readonly endedMs: number }): readonly SyncStep[];

@@ -30,6 +30,6 @@ export interface CureRule {
 /** Static pods may run without a cluster. */
 export const isStatic = ({ manifest }: CauseInput) => manifest !== undefined;
 
-/** The command that opens a file in the user's editor; the command line replaces `$EDITOR` if it is not set. */
+/** The command that opens the manifest in the user's editor, or shows one that comes from a URL. The CLI replaces `$EDITOR` if the variable is not set. */
 export const openManifest = (manifest: string) =>
   /^https?:/.test(manifest) ? `curl ${manifest}` : `$EDITOR ${manifest}`;

@@ -20,7 +20,7 @@ const shortage = (resource: string, requested: number, used: number, capacity: n
   `Pod was rejected: Node didn't have enough resource: ${resource}, requested: ${requested}, used: ${used}, capacity: ${capacity}`;
 const preemption =
   "Pod was rejected: Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: ";
-const HINT = "(resources.requests; a limit without a request counts as one)";
+const HINT = "(resources.requests; a limit without a request counts as a request)";
 
 const staticRows: readonly (readonly [reason: string, message: string, text: string, command?: string])[] = [
   [

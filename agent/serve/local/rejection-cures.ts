@@ -3,39 +3,39 @@ import { type CauseInput, type Cure, type CureRule, isStatic, openManifest } fro
 import { type Shortage, shortagesOf } from "./shortage.ts";
 
 /** A rejected pod, and one that has ended, does not start again: it has to be replaced. */
-const replacePod = ({ manifest, pod: { metadata } }: CauseInput): string =>
+const replaceCommand = ({ manifest, pod: { metadata } }: CauseInput): string =>
   manifest === undefined ? `kubectl -n ${metadata.namespace} delete pod ${metadata.name}` : openManifest(manifest);
 
 /** What follows a change of the node: a changed manifest is a new pod, an unchanged one is not tried again. */
-const thenAgain = ({ manifest }: CauseInput) =>
+const retryText = ({ manifest }: CauseInput) =>
   manifest?.startsWith("/") === true ? "; after a change of the node move the manifest out of its folder and back" : "";
 
 const describeNode = ({ pod: { spec } }: CauseInput) => `kubectl describe node ${spec.nodeName ?? ""}`.trimEnd();
 
 /** A cure by a change of the manifest or of the node. */
-const changeEither = (input: CauseInput, text: string, ...commands: readonly string[]): Cure => ({
-  text: `${text}${thenAgain(input)}`,
-  commands: [...commands, replacePod(input)],
+const cureInPodOrNode = (input: CauseInput, text: string, ...commands: readonly string[]): Cure => ({
+  text: `${text}${retryText(input)}`,
+  commands: [...commands, replaceCommand(input)],
 });
 
 /** A cure by a change of the manifest alone. */
-const changePod = (input: CauseInput, text: string): Cure => ({ text, commands: [replacePod(input)] });
+const cureInPod = (input: CauseInput, text: string): Cure => ({ text, commands: [replaceCommand(input)] });
 
 function shortageCure(input: CauseInput): Cure {
   const shortages = shortagesOf(input.pod, input.message);
   const largerNode = isStatic(input) ? "" : ", or run it on a larger node";
   if (shortages.some(({ resource }) => resource === "pods") || input.reason === "OutOfpods")
-    return changeEither(
+    return cureInPodOrNode(
       input,
       `end other pods of this node${isStatic(input) ? "" : ", run it on another one"}, or raise maxPods (podsPerCore) in the agent's configuration`,
       "berth pods",
     );
   const most = shortages.length === 0 ? "" : ` to at most ${joinWithAnd(shortages.map(mostText))}`;
-  const lower = `lower the pod's requests${most} (resources.requests; a limit without a request counts as one)`;
+  const lower = `lower the pod's requests${most} (resources.requests; a limit without a request counts as a request)`;
   // Even the empty node has less than that.
   if (shortages.some(({ requested, capacity = requested }) => requested > capacity))
-    return changePod(input, `${lower}${largerNode}`);
-  return changeEither(input, `${lower}, or end other pods of this node${largerNode}`, "berth pods");
+    return cureInPod(input, `${lower}${largerNode}`);
+  return cureInPodOrNode(input, `${lower}, or end other pods of this node${largerNode}`, "berth pods");
 }
 
 const inBytes = /^(memory|ephemeral-storage|hugepages-.*)$/;
@@ -55,13 +55,13 @@ function selectionCure(input: CauseInput): Cure {
   ];
   const text = `correct the pod's ${joinWithAnd(fields) || "nodeSelector"}`;
   if (isStatic(input))
-    return changeEither(
+    return cureInPodOrNode(
       input,
       `${text}, or give the node such labels: --node-labels${labels.length > 0 ? `=${labels.join(",")}` : ""} of the agent, or kubectl label in a cluster`,
     );
   const { nodeName = "NODE" } = input.pod.spec;
   const label = labels.length === 0 ? [] : [`kubectl label node ${nodeName} ${labels.join(" ")}`];
-  return changeEither(
+  return cureInPodOrNode(
     input,
     `${text}, give the node such labels, or run the pod on another node`,
     `kubectl get node ${nodeName} --show-labels`,
@@ -81,21 +81,25 @@ export const rejectionRules: readonly CureRule[] = [
   { reason: /^NodeAffinity$/, cure: selectionCure },
   {
     reason: /^NodeName$/,
-    cure: (input) => changePod(input, `remove spec.nodeName (${input.pod.spec.nodeName}): this node has another name`),
+    cure: (input) => cureInPod(input, `remove spec.nodeName (${input.pod.spec.nodeName}): this node has another name`),
   },
   {
     reason: /^NodePorts$/,
-    cure: (input) => changeEither(input, "use another hostPort, or end the pod that has it", "berth pods"),
+    cure: (input) => cureInPodOrNode(input, "use another hostPort, or end the pod that has it", "berth pods"),
   },
   {
     reason: /^TaintToleration$/,
     cure: (input) =>
-      changeEither(input, "add tolerations of the node's NoExecute taints, or remove the taints", describeNode(input)),
+      cureInPodOrNode(
+        input,
+        "add tolerations of the node's NoExecute taints, or remove the taints",
+        describeNode(input),
+      ),
   },
   {
     reason: /^AppArmor$/,
     cure: (input) =>
-      changeEither(
+      cureInPodOrNode(
         input,
         "remove appArmorProfile, or enable AppArmor in the node's kernel (apparmor=1 security=apparmor)",
       ),
@@ -104,7 +108,7 @@ export const rejectionRules: readonly CureRule[] = [
     reason: /^SysctlForbidden$/,
     message: /sysctl: "([^"]*)" not allowlisted/,
     cure: (input, [, name = ""]) =>
-      changeEither(
+      cureInPodOrNode(
         input,
         `remove ${name} from securityContext.sysctls, or allow it in the agent's configuration (allowedUnsafeSysctls: ["${name}"])`,
       ),
@@ -113,30 +117,34 @@ export const rejectionRules: readonly CureRule[] = [
     reason: /^SysctlForbidden$/,
     message: /sysctl: "([^"]*)" not allowed with host (\w+)/,
     cure: (input, [, name = "", namespace]) =>
-      changePod(
+      cureInPod(
         input,
         `remove ${name} from securityContext.sysctls, or ${namespace === "Net" ? "hostNetwork" : "hostIPC"}`,
       ),
   },
   {
     reason: /^PodOS/,
-    cure: (input) => changePod(input, "this is a Linux node: correct spec.os, or the pod's label kubernetes.io/os"),
+    cure: (input) => cureInPod(input, "this is a Linux node: correct spec.os, or the pod's label kubernetes.io/os"),
   },
   {
     reason: /^SupplementalGroupsPolicyNotSupported$/,
     cure: (input) =>
-      changeEither(input, "remove supplementalGroupsPolicy: Strict, or install containerd 2 or later", "berth doctor"),
+      cureInPodOrNode(
+        input,
+        "remove supplementalGroupsPolicy: Strict, or install containerd 2 or later",
+        "berth doctor",
+      ),
   },
   {
     reason: /^(PodFeatureUnsupported|UnsupportedFeature)$/,
-    cure: (input) => changePod(input, "remove what the message names: this node does not run pods with it"),
+    cure: (input) => cureInPod(input, "remove what the message names: this node does not run pods with it"),
   },
   {
     reason: /^(NodeUnschedulable|\w*NotSupported|UnexpectedAdmissionError|NodeShutdown)$/,
     cure: (input) =>
       isStatic(input)
-        ? changeEither(input, "this node rejects the pod: change what the message names")
-        : changeEither(
+        ? cureInPodOrNode(input, "this node rejects the pod: change what the message names")
+        : cureInPodOrNode(
             input,
             "this node rejects the pod: change what the message names, or run it on another node",
             describeNode(input),
@@ -144,6 +152,6 @@ export const rejectionRules: readonly CureRule[] = [
   },
   {
     reason: /^(Evicted|Preempting|DeadlineExceeded)$/,
-    cure: (input) => changePod(input, "the pod has ended and is not started again"),
+    cure: (input) => cureInPod(input, "the pod has ended and is not started again"),
   },
 ];

@@ -1,4 +1,4 @@
-import type { StartTimeline, Step } from "./start-timeline.ts";
+import type { StartTimeline, Step } from "./step.ts";
 
 /** A part of a start in which no call is under way that the agent awaits, and what the agent does then; undefined if no step says it. */
 export interface Segment {
@@ -29,7 +29,7 @@ export function ownSegments({ shownMs, readyMs, steps }: StartTimeline): readonl
   return segments;
 }
 
-/** The last segment is none of the agent's. */
+/** The name of the time after the last call, which is not the agent's. */
 export const SHOWN = "the watch shows the pod Ready";
 
 /** Whether a trace says what the agent does between the calls. */

@@ -12,7 +12,8 @@ import { type ClusterBenchOptions, withNodes } from "../cluster/cluster-bench.ts
 import { alternate, type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
 import { type ComparedNode, createBerthNode } from "../cluster/compared-node.ts";
 import { type PassedCall, type RuntimeProxy, startRuntimeProxy } from "./runtime-proxy.ts";
-import { runtimeSteps, type StartTimeline, type Step } from "./start-timeline.ts";
+import { runtimeSteps } from "./start-timeline.ts";
+import type { StartTimeline, Step } from "./step.ts";
 import { tracedSteps } from "./traced-steps.ts";
 
 export interface OwnShareEffort {

@@ -2,7 +2,8 @@ import { pair } from "../cluster/cluster-figures.ts";
 import type { Figure } from "../figures.ts";
 import { medianOf } from "../statistics.ts";
 import type { OwnShareResult } from "./own-share-bench.ts";
-import { drawOwnSteps, drawTimeline, middleStart, ownShareMs, type StartTimeline } from "./start-timeline.ts";
+import { drawOwnSteps, drawTimeline, middleStart, ownShareMs } from "./start-timeline.ts";
+import type { StartTimeline } from "./step.ts";
 
 /** How long a start takes, and which part of it the agents take for themselves. */
 export function ownShareFigures({ starts }: OwnShareResult): readonly Figure[] {

@@ -10,15 +10,8 @@ import {
   StartContainerRequest,
 } from "../../../proto/cri/gen/api.ts";
 import type { PassedCall } from "./runtime-proxy.ts";
-import {
-  drawOwnSteps,
-  drawTimeline,
-  middleStart,
-  ownShareMs,
-  runtimeSteps,
-  type StartTimeline,
-  type Step,
-} from "./start-timeline.ts";
+import { drawOwnSteps, drawTimeline, middleStart, ownShareMs, runtimeSteps } from "./start-timeline.ts";
+import type { StartTimeline, Step } from "./step.ts";
 import { tracedSteps } from "./traced-steps.ts";
 
 const nothing: Uint8Array = new Uint8Array();

@@ -1,5 +1,5 @@
 import type { ReceivedSpan } from "../../fakes/trace-collector.ts";
-import type { Step } from "./start-timeline.ts";
+import type { Step } from "./step.ts";
 
 /**
  * The steps of a pod's start by the trace that Berth sends of it, in milliseconds since the create request. The first one begins when

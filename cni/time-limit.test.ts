@@ -11,7 +11,14 @@ test("ADD ends after three quarters of the caller's time, and DEL, which undoes 
   await clock.advance(60_000);
   expect([timeLeft("ADD"), timeLeft("DEL")]).toEqual([30_000, 45_000]);
   await clock.advance(40_000);
-  expect([timeLeft("ADD"), timeLeft("DEL")]).toEqual([-10_000, 5_000]);
+  expect([timeLeft("ADD"), timeLeft("DEL"), timeLeft("CHECK")]).toEqual([-10_000, 7_500, 5_000]);
+});
+
+test("after a DEL that has hung, each plugin before it still gets a sixteenth of the time", async () => {
+  const clock = new FakeClock();
+  const timeLeft = createTimeLimit(120_000, clock, staying);
+  await clock.advance(106_000);
+  expect([timeLeft("DEL"), timeLeft("CHECK")]).toEqual([7_500, -1_000]);
 });
 
 test("a setting of the wall clock changes nothing", async () => {
@@ -29,7 +36,7 @@ test("nothing limits the undo of an ADD whose caller has left", async () => {
     const [clock, caller] = [new FakeClock(), new AbortController()];
     const timeLeft = createTimeLimit(8_000, clock, caller.signal);
     await clock.advance(7_500);
-    expect(timeLeft("DEL")).toBe(-500);
+    expect(timeLeft("DEL")).toBe(500);
     await leave(caller, clock);
     expect(timeLeft("DEL")).toBe(Number.POSITIVE_INFINITY);
     expect(timeLeft("ADD")).toBeLessThan(0);

@@ -10,6 +10,8 @@ export type TimeLeft = (verb: CniVerb) => number;
  */
 const PART_OF_ADD = 3 / 4;
 const PART_OF_OTHERS = 7 / 8;
+/** Each DEL gets at least this part: a plugin that hangs in the undo must not keep those before it in the list from releasing what they have. */
+const LEAST_OF_DEL = 1 / 16;
 
 /**
  * Limits the plugins of one call of a network, so that its caller, who waits for `timeLeftMs` from now, learns which of them hangs.
@@ -26,7 +28,8 @@ export function createTimeLimit(
     const passedMs = monotonicMs() - startedMs;
     const hasLeft = signal.aborted || passedMs >= timeLeftMs;
     if (hasLeft && verb === "DEL") return Number.POSITIVE_INFINITY;
-    return Math.floor(timeLeftMs * (verb === "ADD" ? PART_OF_ADD : PART_OF_OTHERS) - passedMs);
+    const leftMs = timeLeftMs * (verb === "ADD" ? PART_OF_ADD : PART_OF_OTHERS) - passedMs;
+    return Math.floor(verb === "DEL" ? Math.max(leftMs, timeLeftMs * LEAST_OF_DEL) : leftMs);
   };
 }
 

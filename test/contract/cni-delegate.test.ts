@@ -208,7 +208,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
         await node.putSlowPlugin();
         await start();
         for (const verb of ["ADD", "DEL"]) await node.hold(verb);
-        expect(await node.call("ADD", { timeoutMs: 8_000 })).toMatchObject({
+        expect(await node.call("ADD", { timeoutMs: 16_000 })).toMatchObject({
           exitCode: 1,
           output: { code: 0, msg: expect.stringMatching(/^slow: .*\/bin\/slow did not end within \d+ ms$/) },
         });

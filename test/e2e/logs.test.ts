@@ -106,11 +106,12 @@ test("a follower gets every line over rotations, and its command ends with the c
   await node.waitForPod("rotated", "started", ({ phase }) => phase !== "Pending");
   const follower = follow(name);
   expect(await follower.ended).toBe(0);
-  const lines = follower.text().trimEnd().split("\n");
-  const first = Number(/^line (\d+) /.exec(lines[0] ?? "")?.[1]);
-  expect(lines).toEqual(
-    Array.from({ length: count - first + 1 }, (_, n) => `line ${n + first} of a log that is rotated some times`),
-  );
+  const [torn = "", ...others] = follower.text().trimEnd().split("\n");
+  const lineOf = (number: number) => `line ${number} of a log that is rotated some times`;
+  const second = Number(/^line (\d+) /.exec(others[0] ?? "")?.[1]);
+  expect(others).toEqual(Array.from({ length: count - second + 1 }, (_, n) => lineOf(n + second)));
+  // At a rotation containerd may end its output amid a line: a follower that begins then gets the rest of that line first.
+  expect(lineOf(second - 1)).toEndWith(torn);
   expect((await readdir(await folderOf("rotated"))).length).toBeGreaterThan(1);
   await node.removeFile("rotated.yaml");
 });

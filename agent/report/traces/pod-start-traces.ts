@@ -56,7 +56,12 @@ interface StartTrace {
    * `ended`: the root span is exported, and the sync under way still gets its spans. `synced`: only the patch of the status is awaited.
    */
   state: "starting" | "ended" | "synced";
+  /** How many steps of syncs and patches of the status have been exported, or left out. */
+  stepCount: number;
 }
+
+/** A pod that crashes again and again does not start, and would add steps to its trace for days. Its actions stay in the trace. */
+const MAX_STEPS = 200;
 
 /** The gRPC methods of the actions that are calls to the runtime, by which OpenTelemetry names their spans. */
 const runtimeMethods: Partial<Readonly<Record<ActionKind, string>>> = {
@@ -89,6 +94,10 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
 
   function exportChild({ traceId, spanId: parentSpanId }: StartTrace, span: ChildSpan): void {
     options.export({ traceId, parentSpanId, spanId: randomHex(8), isClient: false, attributes: {}, ...span });
+  }
+
+  function exportStep(trace: StartTrace, span: ChildSpan): void {
+    if (++trace.stepCount <= MAX_STEPS) exportChild(trace, span);
   }
 
   return {
@@ -124,14 +133,14 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
     onSynced(uid, times) {
       const trace = sampledOf(uid);
       if (trace === undefined) return;
-      for (const step of steps.endSync(uid, times)) exportChild(trace, step);
+      for (const step of steps.endSync(uid, times)) exportStep(trace, step);
       if (trace.state === "ended") trace.state = "synced";
     },
     onStatusSaved(uid, { status }, waitedMs) {
       const trace = traces.get(uid);
       if (trace === undefined) return;
       const endedAt = now();
-      if (trace.isSampled) exportChild(trace, { name: "patchStatus", startedAt: endedAt - waitedMs, endedAt });
+      if (trace.isSampled) exportStep(trace, { name: "patchStatus", startedAt: endedAt - waitedMs, endedAt });
       if (status !== undefined && (status.phase === "Failed" || hasStarted(status))) traces.close(uid);
     },
     onPodFinished(uid) {
@@ -195,7 +204,7 @@ function createTrace(
 ): StartTrace {
   const ids = { traceId: randomHex(16), spanId: randomHex(8) };
   const attributes = attributesOf(uid, pod);
-  return { isSampled, ...ids, startedAt: acceptedAt, attributes, state: "starting" };
+  return { isSampled, ...ids, startedAt: acceptedAt, attributes, state: "starting", stepCount: 0 };
 }
 
 /** The attributes that the kubelet's spans have. */

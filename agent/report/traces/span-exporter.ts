@@ -20,6 +20,7 @@ export interface SpanExporterOptions {
 
 /** The limits of OpenTelemetry's batch processor. */
 const SEND_AFTER_MS = 5_000;
+const SPANS_OF_REQUEST = 512;
 const MAX_SPANS = 2_048;
 const TIMEOUT_MS = 10_000;
 
@@ -28,19 +29,24 @@ export function createSpanExporter({ endpoint, resource, clock, log }: SpanExpor
   const client = new Client(endpoint, credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
   let waiting: TraceSpan[] = [];
   let cancelTimer: (() => void) | undefined;
+  /** Spans that were sent and not answered: a collector that hangs gets no more than the limit. */
+  let underWay = 0;
   let isAway = false;
 
   function send(timeoutMs: number): Promise<void> {
     cancelTimer?.();
     cancelTimer = undefined;
     const request = encodeTraceRequest({ resource, scope: "berth", spans: waiting });
+    const count = waiting.length;
     waiting = [];
+    underWay += count;
     return new Promise((resolve) => {
       const deadline = Date.now() + timeoutMs;
       const asIs = (bytes: Buffer) => bytes;
       client.makeUnaryRequest(EXPORT_TRACES_PATH, asIs, asIs, request, { deadline }, (error) => {
         if (error !== null && !isAway) log.warn({ endpoint, err: error }, "cannot send traces to the collector");
         isAway = error !== null;
+        underWay -= count;
         resolve();
       });
     });
@@ -48,9 +54,10 @@ export function createSpanExporter({ endpoint, resource, clock, log }: SpanExpor
 
   return {
     export(span) {
-      if (waiting.length >= MAX_SPANS) return;
+      if (waiting.length + underWay >= MAX_SPANS) return;
       waiting.push(span);
-      cancelTimer ??= clock.wakeAt(clock.now() + SEND_AFTER_MS, () => void send(TIMEOUT_MS));
+      if (waiting.length >= SPANS_OF_REQUEST) void send(TIMEOUT_MS);
+      else cancelTimer ??= clock.wakeAt(clock.now() + SEND_AFTER_MS, () => void send(TIMEOUT_MS));
     },
     async stop() {
       if (waiting.length > 0) await send(1_000);

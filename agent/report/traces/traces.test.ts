@@ -220,6 +220,16 @@ test("spans are sent together after five seconds, and what is left at the end; n
   expect(received[1]?.includes("kubelet")).toBe(true);
 });
 
+test("512 spans are sent at once, and spans above 2048 without an answer are dropped", async () => {
+  const { endpoint, received } = await startCollector();
+  const exporter = createSpanExporter({ endpoint, resource: {}, clock: new FakeClock(), log: new FakeLog() });
+  // No answer can arrive in between.
+  for (let count = 0; count < 3_000; count++) exporter.export(span);
+  await until(() => received.length === 4);
+  await exporter.stop();
+  expect(received).toHaveLength(4);
+});
+
 test("a collector that refuses is reported once, until it accepts again", async () => {
   const { endpoint, received } = await startCollector(status.UNAVAILABLE, status.UNAVAILABLE);
   const [clock, log] = [new FakeClock(), new FakeLog()];

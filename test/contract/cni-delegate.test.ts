@@ -212,14 +212,12 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
           exitCode: 1,
           output: { code: 0, msg: expect.stringMatching(/^slow: .*\/bin\/slow did not end within \d+ ms$/) },
         });
-        const notes = await node.notes();
-        // A busy machine may leave no time for the undo of this plugin: DEL of the runtime follows.
-        expect([["ADD begins"], ["ADD begins", "DEL begins"]]).toContainEqual(notes);
+        expect(await node.notes()).toEqual(["ADD begins", "DEL begins"]);
         // The other plugins have undone their part.
         expect(await node.view()).toEqual(nothing);
         await node.letGo("DEL");
         expect(await node.call("DEL")).toMatchObject(done);
-        expect(await node.notes()).toEqual([...notes, "DEL begins", "DEL ends"]);
+        expect(await node.notes()).toEqual(["ADD begins", "DEL begins", "DEL begins", "DEL ends"]);
       }, 600_000);
 
       test(`when a plugin of the ${executor} is killed, its call fails: ADD leaves nothing, CHECK and DEL succeed the next time`, async () => {

@@ -30,6 +30,8 @@ export interface ExecutorOptions {
   /** Written into the files of the locks that this process holds. */
   readonly description: string;
   readonly onUnreadable: (entry: UnreadableEntry) => void;
+  /** Whether this process lives on after a call, as the agent does, and may delete links later. */
+  readonly isDaemon?: boolean;
 }
 
 /** What executes the networks of this machine: binaries, the built-in network, the cache, and locks across processes. */
@@ -59,13 +61,16 @@ const BUILTIN_FOLDER = "/run/berth/network";
 
 /** Creates an executor. Any number of processes may have one on the same folders: an attachment has one executor at a time. */
 export function createExecutor(options: ExecutorOptions): Executor {
-  const { exec, files, cacheFiles, netlink, clock, binDirs, description, onUnreadable } = options;
+  const { exec, files, cacheFiles, netlink, clock, binDirs, description, onUnreadable, isDaemon = false } = options;
   const env = Object.fromEntries(
     Object.entries(options.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
   );
   const binaries = createPluginBinaries({ exec, files, binDirs, env, timeoutMs: PLUGIN_TIMEOUT_MS });
   const cache = createResultCache({ files: cacheFiles, clock, onUnreadable });
-  const builtin = createBuiltinNetwork({ netlink, folder: BUILTIN_FOLDER, cacheDir: cacheFiles.root });
+  const builtin = createBuiltinNetwork({
+    ...{ netlink, folder: BUILTIN_FOLDER, cacheDir: cacheFiles.root },
+    laterBy: isDaemon ? clock : undefined,
+  });
   const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map([[BUILTIN_TYPE, builtin]]);
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description });
   return {

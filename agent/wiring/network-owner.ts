@@ -269,6 +269,7 @@ async function createNetworkExecutor(
     cacheFiles: createFiles(cacheDir),
     netlink: createNetlink(),
     description: `berth run, pid ${process.pid}`,
+    isDaemon: true,
     onUnreadable: ({ asideName, reason }) =>
       log.warn({ file: asideName, reason }, "a file of the network's cache is unreadable, and was set aside"),
   });

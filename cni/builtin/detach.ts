@@ -6,13 +6,14 @@ import type { NodeNetwork } from "./node-network.ts";
 
 /**
  * Removes all that an attachment holds, whether or not there is a record of it, and whether or not its namespace still
- * exists. Safe to repeat: the addresses stay reserved until nothing uses them, and the record goes last.
+ * exists; its links by `removeLinks`. Safe to repeat: the addresses stay reserved until nothing uses them, and the record goes last.
  */
 export async function detach(
   node: NodeNetwork,
   network: string,
   store: AttachmentStore,
   id: AttachmentId,
+  removeLinks = node.removeLinks,
 ): Promise<void> {
   const record = store.find(id);
   const addresses = record === undefined ? ownAddresses(store, id) : record.addresses.map(withoutLength);
@@ -23,7 +24,7 @@ export async function detach(
     if (record !== undefined) endConnections(node, record);
   };
   closeOwnHostPorts();
-  await node.removeLinks([hostLinkName(network, id), ifbName(network, id)]);
+  await removeLinks([hostLinkName(network, id), ifbName(network, id)]);
   // An ADD of another pod may have made the rules meanwhile, with the host ports of every recorded attachment.
   closeOwnHostPorts();
   for (const address of addresses) store.release(address, id);

@@ -1,8 +1,9 @@
 import { fstatSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import type { Clock } from "../../host/clock.ts";
 import type { IpPrefix } from "../../host/ip-address.ts";
 import { addAddress } from "../../host/netlink/addresses.ts";
 import { NetlinkError } from "../../host/netlink/error.ts";
-import { createLinkRemoval, type RemoveLinks } from "../../host/netlink/link-removal.ts";
+import { createLaterLinkRemoval, createLinkRemoval, type RemoveLinks } from "../../host/netlink/link-removal.ts";
 import type { Link } from "../../host/netlink/links.ts";
 import { NETLINK_NETFILTER, NETLINK_ROUTE, type Netlink, type NetworkNamespace } from "../../host/netlink/netlink.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
@@ -13,6 +14,8 @@ export interface NodeNetwork {
   readonly route: NetlinkSocket;
   readonly netfilter: NetlinkSocket;
   readonly removeLinks: RemoveLinks;
+  /** Sets the links of a pod that ends down. It also deletes them, unless this process lives on: then a moment later. */
+  readonly disconnectLinks: RemoveLinks;
   /** Writes a file below /proc/sys/net of the node, unless it has the value already. */
   setSysctl(path: string, value: string): void;
   /** Whether a namespace is the node's own. */
@@ -20,17 +23,26 @@ export interface NodeNetwork {
   close(): void;
 }
 
-/** `path`: the node's namespace; undefined for that of this process. Throws `NetlinkError`. */
-export function openNodeNetwork(netlink: Netlink, path: string | undefined): NodeNetwork {
+/**
+ * `path`: the node's namespace; undefined for that of this process. `clock`: that of a process that lives on after a call, and may delete
+ * links later. Throws `NetlinkError`.
+ */
+export function openNodeNetwork(
+  netlink: Netlink,
+  path: string | undefined,
+  clock?: Pick<Clock, "now" | "wakeAt">,
+): NodeNetwork {
   const namespace = path === undefined ? undefined : netlink.openNamespace(path);
   const inside = <T>(work: () => T) => (namespace === undefined ? work() : netlink.runIn(namespace, work));
   const [route, netfilter] = inside(() => [netlink.openSocket(NETLINK_ROUTE), netlink.openSocket(NETLINK_NETFILTER)]);
   const own = statSync(path ?? "/proc/self/ns/net");
+  const removeLinks = createLinkRemoval(route);
   return {
     netlink,
     route,
     netfilter,
-    removeLinks: createLinkRemoval(route),
+    removeLinks,
+    disconnectLinks: clock === undefined ? removeLinks : createLaterLinkRemoval(route, removeLinks, clock),
     setSysctl: (name, value) => inside(() => setSysctl(name, value)),
     isOwn({ descriptor }) {
       const { dev, ino } = fstatSync(descriptor);

@@ -1,5 +1,6 @@
 import { statfsSync } from "node:fs";
 import { join } from "node:path/posix";
+import type { Clock } from "../../host/clock.ts";
 import { NetlinkError } from "../../host/netlink/error.ts";
 import { findLink } from "../../host/netlink/links.ts";
 import type { Netlink, NetworkNamespace } from "../../host/netlink/netlink.ts";
@@ -37,6 +38,8 @@ export interface BuiltinNetworkOptions {
   readonly cacheDir?: string;
   /** The path of the node's network namespace; undefined for that of this process. */
   readonly nodeNamespace?: string | undefined;
+  /** The clock of a process that lives on after a call: DEL then sets links down, and leaves their deletion to the end of their namespace. */
+  readonly laterBy?: Pick<Clock, "now" | "wakeAt"> | undefined;
   /** The record of a network, by its folder; tests make calls of it fail. */
   readonly openStore?: (folder: string) => AttachmentStore;
 }
@@ -53,12 +56,12 @@ interface Known {
  * calls share.
  */
 export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessPlugin & { close(): void } {
-  const { netlink, folder, cacheDir, nodeNamespace } = options;
+  const { netlink, folder, cacheDir, nodeNamespace, laterBy } = options;
   const { openStore = (path: string) => createAttachmentStore(path, cacheDir) } = options;
   const networks = new Map<string, Known>();
   let opened: NodeNetwork | undefined;
   const node = () => {
-    opened ??= openNodeNetwork(netlink, nodeNamespace);
+    opened ??= openNodeNetwork(netlink, nodeNamespace, laterBy);
     return opened;
   };
   return {
@@ -69,7 +72,7 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
         const store = openStore(join(folder, name));
         // DEL needs no more than the name: a list that is broken now must not keep pods from ending.
         if (call.verb === "DEL") {
-          await detach(node(), name, store, idOf(call));
+          await detach(node(), name, store, idOf(call), node().disconnectLinks);
           return undefined;
         }
         const known = networks.get(name) ?? { bridge: undefined, last: new Map() };

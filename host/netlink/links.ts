@@ -266,17 +266,24 @@ export function deleteLink(socket: NetlinkSocket, name: string): void {
 
 /** Puts a link into a group. Throws `ENODEV` if there is none of this name. */
 export function setGroup(socket: NetlinkSocket, name: string, group: number): void {
-  socket.request({
-    type: RTM_SETLINK,
-    flags: 0,
-    body: ifinfo(0),
-    attributes: [
-      [IFLA_IFNAME, text(name)],
-      [IFLA_GROUP, u32(group)],
-    ],
-    what: `put the link ${name} into the group ${group}`,
-  });
+  socket.request(groupRequest(name, group, ifinfo(0)));
 }
+
+/** As `setGroup`, and sets the link down. */
+export function setDownInGroup(socket: NetlinkSocket, name: string, group: number): void {
+  socket.request(groupRequest(name, group, ifinfo(0, 0, IFF_UP)));
+}
+
+const groupRequest = (name: string, group: number, body: Uint8Array): NetlinkRequest => ({
+  type: RTM_SETLINK,
+  flags: 0,
+  body,
+  attributes: [
+    [IFLA_IFNAME, text(name)],
+    [IFLA_GROUP, u32(group)],
+  ],
+  what: `put the link ${name} into the group ${group}`,
+});
 
 /** Deletes all links of a group at once. No link is success. */
 export function deleteGroup(socket: NetlinkSocket, group: number): void {

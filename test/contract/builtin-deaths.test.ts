@@ -8,6 +8,7 @@ import { listLinks } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
 import { listChains } from "../../host/netlink/nftables.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
+import { FakeClock } from "../fakes/clock.ts";
 import { createNode, NOTHING } from "./builtin-fixture.ts";
 
 const isRoot = process.getuid?.() === 0;
@@ -72,13 +73,15 @@ async function dieAnywhere<T>(
   verb: "ADD" | "DEL",
   before: (node: ReturnType<typeof createNode>) => Promise<T>,
   after: (node: ReturnType<typeof createNode>, netns: string, made: T) => Promise<void>,
+  isDaemon = false,
 ): Promise<number> {
   for (let count = 0; ; count++) {
     const node = createNode();
     nodes.push(node);
     const made = await before(node);
     const death = createDeath(count);
-    const plugin = node.createPlugin(death.netlinkOf(node.netlink), death.openStore);
+    const laterBy = isDaemon ? new FakeClock() : undefined;
+    const plugin = node.createPlugin(death.netlinkOf(node.netlink), death.openStore, laterBy);
     const netns = node.namespaces.create().path;
     const outcome = await node.call(verb, { ...id, netns }, plugin).then(
       () => "done",
@@ -161,9 +164,14 @@ describe.skipIf(!isRoot)("a process that dies within", () => {
     },
     TIMEOUT_MS,
   );
+});
 
+describe.skipIf(!isRoot).each([
+  ["DEL", false],
+  ["DEL of an agent that deletes links later", true],
+])("a process that dies within", (del, isDaemon) => {
   test(
-    "DEL: ADD again is complete, and stays so when other pods are removed",
+    `${del}: ADD again is complete, and stays so when other pods are removed`,
     async () => {
       await dieAnywhere(
         "DEL",
@@ -177,13 +185,14 @@ describe.skipIf(!isRoot)("a process that dies within", () => {
           expect(node.leftovers()).toMatchObject({ attachments: ["c1"], hostPorts: 0 });
           expect(node.leftovers().links).toHaveLength(1);
         },
+        isDaemon,
       );
     },
     TIMEOUT_MS,
   );
 
   test(
-    "DEL: DEL again leaves nothing, and not what another pod has taken meanwhile",
+    `${del}: DEL again leaves nothing, and not what another pod has taken meanwhile`,
     async () => {
       const deaths = await dieAnywhere(
         "DEL",
@@ -202,6 +211,7 @@ describe.skipIf(!isRoot)("a process that dies within", () => {
               : { links: 0, hostPorts: 0, attachments: [], addresses: 0 },
           );
         },
+        isDaemon,
       );
       expect(deaths).toBeGreaterThan(5);
     },

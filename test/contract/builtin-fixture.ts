@@ -11,6 +11,7 @@ import { createBridge, createVeth, listLinks, readLink, setUp } from "../../host
 import { createNetlink, NETLINK_NETFILTER, NETLINK_ROUTE, type Netlink } from "../../host/netlink/netlink.ts";
 import { listEntries } from "../../host/netlink/nftables.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
+import type { FakeClock } from "../fakes/clock.ts";
 import { createTestNamespaces, type TestNamespace } from "./network-namespaces.ts";
 
 /** A configuration, or what is changed of it. */
@@ -60,7 +61,8 @@ export function createNode() {
   const createPlugin = (
     through: Netlink = netlink,
     openStore: (path: string) => AttachmentStore = createAttachmentStore,
-  ) => createBuiltinNetwork({ netlink: through, folder, nodeNamespace: namespace.path, openStore });
+    laterBy?: FakeClock,
+  ) => createBuiltinNetwork({ netlink: through, folder, nodeNamespace: namespace.path, openStore, laterBy });
   const plugin = createPlugin();
   const store = () => createAttachmentStore(join(folder, "pods"));
 

@@ -3,6 +3,7 @@ import { containerNamed } from "../../../proto/kubernetes/containers.ts";
 import { eventContainerOf, imageOf, imageUses } from "../container/image.ts";
 import { normal, warning } from "../events/pod-event.ts";
 import type { PodMemory, Pull } from "../pod/memory.ts";
+import type { ExitedContainer } from "../pod/observed.ts";
 import type { ActionRecord, ActionRecords } from "./action-record.ts";
 
 /** What the agent does to containers, except for their hooks and their stop. */
@@ -42,6 +43,8 @@ interface RemoveContainer {
   readonly name: string;
   readonly id: ContainerId;
   readonly why: string;
+  /** How the instance ended, if a newer one has ended too: the status shows it as the last state. */
+  readonly exit?: ExitedContainer;
   /** Removed by `RestartAllContainers`: a marker file records it, so that the container does not count as missing. */
   readonly isForRestartAll?: true;
 }
@@ -90,6 +93,8 @@ const removeContainer: ActionRecord<RemoveContainer> = {
   failureKey: ({ id }) => ({ of: "endOfContainer", id }),
   actionClass: "end",
   failure: () => ({ reason: "RemoveContainerError", runtimeText: "rpc error" }),
+  memoryWhenSucceeded: (memory, { name, exit }) =>
+    exit === undefined ? memory : { ...memory, removedExits: new Map(memory.removedExits).set(name, exit) },
 };
 
 export const containerActions: ActionRecords<ContainerAction> = { createContainer, startContainer, removeContainer };

@@ -281,7 +281,7 @@ function removeUnneeded(plan: PlanBuilder, input: ContainersInput): void {
     if (isInferredExit(container) || memory.stopping.has(container.id)) continue;
     if (!specNames.has(container.name)) removeInstance(plan, input, container, "the pod has no such container");
     else if (container.state === "exited") {
-      if (hasDead.has(container.name)) removeInstance(plan, input, container, "a newer instance has ended too");
+      if (hasDead.has(container.name)) removeExited(plan, container);
       hasDead.add(container.name);
     } else if (!isNewest) removeInstance(plan, input, container, "a newer instance exists");
   }
@@ -300,6 +300,11 @@ export function removeEmptySandboxes(
   for (const { id, ready } of observed.sandboxes)
     if (id !== keptSandboxId && !ready && !occupied.has(id))
       plan.propose({ kind: "removeSandbox", id, why: "a newer one has taken its place" });
+}
+
+function removeExited(plan: PlanBuilder, exit: ExitedContainer): void {
+  const { name, id } = exit;
+  plan.propose({ kind: "removeContainer", name, id, why: "a newer instance has ended too", exit });
 }
 
 function removeInstance(plan: PlanBuilder, input: StopInput, container: ObservedContainer, why: string): void {

@@ -7,7 +7,7 @@ import { createKeyMap, type KeyMap } from "../actions/key-map.ts";
 import type { ResizeStep } from "../resize/resize-steps.ts";
 import { dependsOn } from "../volumes/volume-content.ts";
 import type { Disruption } from "./desired.ts";
-import { instanceKey, type ObservedPod, type ObservedSandbox } from "./observed.ts";
+import { type ExitedContainer, instanceKey, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import type { PodResource } from "./resources.ts";
 
 /**
@@ -35,6 +35,8 @@ export interface PodMemory {
   readonly conditions: ReadonlyMap<string, { readonly status: string; readonly since: number }>;
   /** The highest started attempt of each container, in case the runtime loses all its instances. */
   readonly startedAttempts: ReadonlyMap<string, number>;
+  /** The exit of each container's last instance that this agent has removed: the API server may not show it yet. */
+  readonly removedExits: ReadonlyMap<string, ExitedContainer>;
   /** The sandboxes that were stopped, so that their network is released whatever their state says. */
   readonly stoppedSandboxes: ReadonlySet<string>;
   /** Since when the containers of an unusable sandbox are being stopped: they share one grace period. */
@@ -104,6 +106,7 @@ export const emptyMemory: PodMemory = {
   preStopDone: new Set(),
   conditions: new Map(),
   startedAttempts: new Map(),
+  removedExits: new Map(),
   stoppedSandboxes: new Set(),
   sandboxReplacedSince: undefined,
   resizeSteps: [],

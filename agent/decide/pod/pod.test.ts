@@ -7,6 +7,7 @@ import { createKeyMap } from "../actions/key-map.ts";
 import { containerHash } from "../container/container-hash.ts";
 import type { PodSettings } from "../settings.ts";
 import { describe } from "./action.ts";
+import { recordResult } from "./action-memory.ts";
 import type { DatedTerminationRequest, DesiredPodView } from "./desired.ts";
 import { emptyMemory, type FailureRecord, type PodMemory } from "./memory.ts";
 import type { ObservedContainer, ObservedPod, ObservedSandbox } from "./observed.ts";
@@ -930,6 +931,25 @@ test("a decision with its own memory is the same decision", () => {
     expect(show(second)).toBe(show(first));
     expect(second.status).toEqual(first.status);
   }
+});
+
+test("the exit of an instance that is removed before the API server shows it stays the last state", () => {
+  const failsOnce = desired(pod({ restartPolicy: "OnFailure" }, [{ name: "a" }, { name: "b" }]));
+  const [first, second] = [exited("a", 0, { exitCode: 3 }), exited("a", 1, { exitCode: 0 })];
+  const before = decidePod(
+    failsOnce,
+    observedWith([sandbox()], [second, first, running("b")]),
+    prepared,
+    settings,
+    now,
+  );
+  const removal = before.actions.find(({ kind }) => kind === "removeContainer");
+  expect(removal && describe(removal)).toBe("remove container a: a newer instance has ended too");
+  const memory = recordResult(before.memory, removal!, { ok: true }, now);
+  // The pod of the API has no status yet.
+  const after = decidePod(failsOnce, observedWith([sandbox()], [second, running("b")]), memory, settings, now);
+  const shown = { state: { terminated: { exitCode: 0 } }, lastState: { terminated: { exitCode: 3 } } };
+  for (const { status } of [before, after]) expect(status.containerStatuses).toMatchObject([shown, {}]);
 });
 
 test("a pod without a source gets one second of grace, which becomes two", () => {

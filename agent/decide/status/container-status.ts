@@ -287,7 +287,7 @@ function lastTermination(
   const removedAttempt = input.observed.removedAttempts.get(name);
   const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);
   if (isOfRemoved) return removedForRestart;
-  const earlier = reportedTermination(input, name, newest);
+  const earlier = laterEnd(removedTermination(input, name, newest), reportedTermination(input, name, newest));
   if (earlier !== undefined || !isCurrentState) return earlier;
   return input.previousStatus.containers.get(name)?.lastState?.terminated ?? terminationShownInBackOff(input, newest);
 }
@@ -302,6 +302,21 @@ function terminationShownInBackOff(
 ): ContainerStateTerminated | undefined {
   const hasFailed = newest?.state === "exited" && newest.attempt > 0 && newest.exitCode !== 0;
   return hasFailed && input.stage.kind !== "syncing" ? terminated(input, newest) : undefined;
+}
+
+/** The second one if it ended later. */
+const laterEnd = (first: ContainerStateTerminated | undefined, second: ContainerStateTerminated | undefined) =>
+  first === undefined || (second?.finishedAt ?? "") > (first.finishedAt ?? "") ? second : first;
+
+/** The exit of an earlier instance that this agent has removed. Its report may not have reached the pod's status yet. */
+function removedTermination(
+  input: StatusInput,
+  name: string,
+  newest: ObservedContainer | undefined,
+): ContainerStateTerminated | undefined {
+  const exit = input.memory.removedExits.get(name);
+  const isEarlier = exit !== undefined && newest !== undefined && exit.attempt < newest.attempt;
+  return isEarlier ? terminated(input, exit) : undefined;
 }
 
 /** The exit of an earlier instance that is removed, as long as the pod's status still has it. */

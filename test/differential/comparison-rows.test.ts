@@ -1,6 +1,21 @@
 import { expect, test } from "bun:test";
 import type { ContainerStatus, Event, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { EVENT_ORDER, emptyViewParts, missedSnapshots, normalise, toRows } from "./comparison-rows.ts";
+import { type CreatedIds, readCreatedIds } from "../e2e/create-attempts.ts";
+import { EVENT_ORDER, emptyViewParts, missedSnapshots, normalise, toRows as rowsOf } from "./comparison-rows.ts";
+
+/** The rows of snapshots that were taken at this time. */
+const toRows = (
+  snapshots: readonly { readonly name: string; readonly pod: Pod }[],
+  events: readonly Event[],
+  created: CreatedIds = readCreatedIds(""),
+  takenAtMs = Date.parse("2026-01-01T10:00:09Z"),
+) =>
+  rowsOf(
+    snapshots.map((each) => ({ ...each, takenAtMs })),
+    events,
+    [],
+    created,
+  );
 
 const id = "0123456789abcdef".repeat(4);
 const texts: readonly [sentence: string, text: string, expected: string][] = [
@@ -64,7 +79,7 @@ const event = (reason: string, nanos: string, count = 1, component = "kubelet"):
 
 test("makes a row for each status field, view fact, annotation and event", () => {
   const events = [event("Started", "1f", 2), event("Pulled", "a"), event("Scheduled", "1", 1, "default-scheduler")];
-  expect(Object.fromEntries(toRows([{ name: "settled", pod }], events, []))).toEqual({
+  expect(Object.fromEntries(toRows([{ name: "settled", pod }], events))).toEqual({
     "settled hostIPs[0].ip": "HOST-IP",
     "settled podIPs[0].ip": "POD-IP",
     "settled conditions[Ready].type": "Ready",
@@ -98,86 +113,66 @@ const withStatuses = (statuses: readonly Partial<ContainerStatus>[], startTime?:
 });
 const idOf = (digit: string) => `containerd://${digit.repeat(64)}`;
 
-test("names container ids by the instance of each container, and numbers the namespaces that containers see", () => {
-  const ended = (digit: string, message = "") => ({ terminated: { exitCode: 1, containerID: idOf(digit), message } });
-  const view = (network: number) => `view\nnamespace net net:[${network}]\nnamespace ipc ipc:[7]\n`;
-  const rows = toRows(
-    [
-      {
-        name: "settled",
-        pod: withStatuses([
-          { restartCount: 3, containerID: idOf("b"), lastState: ended("a"), state: ended("b", view(5)) },
-          { name: "other", containerID: idOf("c"), state: ended("a", view(6)) },
-        ]),
-      },
-    ],
-    [],
-    [],
-  );
-  const shown = [...rows].filter(([field]) => /containerID|namespace/.test(field));
+const view = (network: number) => `view\nnamespace net net:[${network}]\nnamespace ipc ipc:[7]\n`;
+
+test("numbers the namespaces that containers see", () => {
+  const seen = (message: string) => ({ terminated: { exitCode: 0, message } });
+  const statuses = [{ state: seen(view(5)) }, { name: "other", state: seen(view(6)) }];
+  const rows = toRows([{ name: "settled", pod: withStatuses(statuses) }], []);
+  const shown = [...rows].filter(([field]) => field.includes("namespace"));
   expect(Object.fromEntries(shown)).toEqual({
-    "settled containerStatuses[main].containerID": "containerd://INSTANCE 3 OF main",
-    "settled containerStatuses[main].lastState.terminated.containerID": "containerd://INSTANCE 2 OF main",
-    "settled containerStatuses[main].state.terminated.containerID": "containerd://INSTANCE 3 OF main",
     "settled inside main: namespace net": "OWN-1",
     "settled inside main: namespace ipc": "OWN-2",
-    "settled containerStatuses[other].containerID": "containerd://INSTANCE 0 OF other",
-    "settled containerStatuses[other].state.terminated.containerID": "containerd://INSTANCE 2 OF main",
     "settled inside other: namespace net": "OWN-3",
     "settled inside other: namespace ipc": "OWN-2",
   });
 });
 
-const at = (second: number) => `2026-01-01T10:00:0${second}Z`;
-const span = (startedAt: string, finishedAt: string, id = "a") => ({
-  terminated: { exitCode: 0, startedAt, finishedAt, containerID: idOf(id) },
-});
-const timesOf = (status: Partial<ContainerStatus>, startTime = at(1), earlier = startTime) =>
-  toRows(
-    [
-      { name: "settled", pod: withStatuses([], earlier) },
-      { name: "gone", pod: withStatuses([status], startTime) },
-    ],
-    [],
-    [],
-  ).get("gone times");
-
-test.each<[string, string | undefined]>([
-  ["in order", timesOf({ lastState: span(at(1), at(2)), state: { running: { startedAt: at(2) } } })],
-  ["main has finished before it started", timesOf({ state: span(at(3), at(2)) })],
-  ["main has started before its pod", timesOf({ lastState: span(at(0), at(2)) })],
+/** What containerd says of two pods: of this one three attempts at `main` and one at `other`, of another one `main`. */
+const createdIds = readCreatedIds(
   [
-    "main has started before its last instance finished",
-    timesOf({ lastState: span(at(1), at(4), "a"), state: span(at(3), at(5), "b") }),
-  ],
-  ["startTime has changed", timesOf({}, at(2), at(1))],
-])("the row of times says: %s", (expected, row) => {
-  expect(row).toBe(expected);
+    sandboxLine("u-1", "e"),
+    createLine("e", "main", 0, "a"),
+    createLine("e", "main", 1, "b"),
+    createLine("e", "main", 2, "c"),
+    createLine("e", "other", 0, "d"),
+    sandboxLine("u-2", "f"),
+    createLine("f", "main", 0, "9"),
+  ].join(""),
+);
+function sandboxLine(uid: string, id: string): string {
+  const metadata = `&PodSandboxMetadata{Name:p,Uid:${uid},Namespace:default,Attempt:0,}`;
+  return `level=info msg="RunPodSandbox for ${metadata} returns sandbox id \\"${id.repeat(64)}\\""\n`;
+}
+function createLine(sandbox: string, name: string, attempt: number, id: string): string {
+  const metadata = `&ContainerMetadata{Name:${name},Attempt:${attempt},}`;
+  const within = `CreateContainer within sandbox \\"${sandbox.repeat(64)}\\"`;
+  return `level=info msg="${within} for ${metadata} returns container id \\"${id.repeat(64)}\\""\n`;
+}
+
+test.each<[what: string, restartCount: number, id: string, shown: string]>([
+  ["the attempt that the status counts", 2, "c", "INSTANCE 2 OF main"],
+  ["an earlier attempt, whatever the status counts", 2, "b", "INSTANCE 1 OF main"],
+  ["another container of the pod", 0, "d", "INSTANCE 0 OF other"],
+  ["the pod's sandbox", 0, "e", "SANDBOX"],
+  ["a container of another pod", 0, "9", "INSTANCE 0 OF main OF ANOTHER POD"],
+  ["another pod's sandbox", 0, "f", "SANDBOX OF ANOTHER POD"],
+  ["what the runtime has never created", 0, "0", "ID"],
+])("an id in a status is named by what the runtime has created: %s", (_, restartCount, id, shown) => {
+  const ended = { terminated: { exitCode: 1, containerID: idOf(id) } };
+  const status = { restartCount, containerID: idOf(id), state: ended, lastState: ended };
+  const rows = toRows([{ name: "settled", pod: withStatuses([status]) }], [], createdIds);
+  const fields = ["containerID", "state.terminated.containerID", "lastState.terminated.containerID"];
+  expect(fields.map((field) => rows.get(`settled containerStatuses[main].${field}`))).toEqual(
+    fields.map(() => `containerd://${shown}`),
+  );
 });
 
-type Times = readonly [time: string, value?: "True" | "False"];
-const conditionRow = (type: string, before: Times, now: Times, instance = "a") => {
-  const snapshot = (name: string, [time, value = "True"]: Times, container: string) => {
-    const { status, ...rest } = withStatuses([{ containerID: idOf(container) }], at(2));
-    return {
-      name,
-      pod: { ...rest, status: { ...status, conditions: [{ type, status: value, lastTransitionTime: time }] } },
-    };
-  };
-  return toRows([snapshot("settled", before, "a"), snapshot("gone", now, instance)], [], []).get("gone times");
-};
-
-test.each<[string, string | undefined]>([
-  ["in order", conditionRow("Ready", [at(3)], [at(3)])],
-  ["in order", conditionRow("Ready", [at(3)], [at(4), "False"])],
-  ["in order", conditionRow("Ready", [at(3)], [at(5)], "b")],
-  ["in order", conditionRow("PodScheduled", [at(1)], [at(1)])],
-  ["Ready is as before, at another time", conditionRow("Ready", [at(3)], [at(4)])],
-  ["PodScheduled is as before, at another time", conditionRow("PodScheduled", [at(1)], [at(2)], "b")],
-  ["Ready has changed before its last change", conditionRow("Ready", [at(4)], [at(3), "False"])],
-  ["Ready has changed before the pod started", conditionRow("Ready", [at(1)], [at(1)])],
-])("the row of times says of a condition: %s", (expected, row) => {
-  expect(row).toBe(expected);
+test("the runtime knows a static pod by the uid that its mirror names", () => {
+  const mirror = withStatuses([{ containerID: idOf("a") }]);
+  const metadata = { name: "p", uid: "u-3", annotations: { "kubernetes.io/config.mirror": "u-1" } };
+  const rows = toRows([{ name: "settled", pod: { ...mirror, metadata } }], [], createdIds);
+  expect(rows.get("settled containerStatuses[main].containerID")).toBe("containerd://INSTANCE 0 OF main");
 });
 
 test("reports whether the containers of a deleted pod have used up their grace period", () => {
@@ -189,7 +184,7 @@ test("reports whether the containers of a deleted pod have used up their grace p
       name: "p",
       ...(deletionTimestamp !== undefined && { deletionTimestamp, deletionGracePeriodSeconds }),
     };
-    return toRows([{ name: "gone", pod: { ...pod, metadata, status } }], [], []).get("gone end of main");
+    return toRows([{ name: "gone", pod: { ...pod, metadata, status } }], []).get("gone end of main");
   };
   expect(ended("2026-01-01T10:00:03Z")).toBe("after its grace period");
   expect(ended("2026-01-01T10:00:04Z")).toBe("within its grace period");
@@ -204,7 +199,7 @@ test("ignores the order of container stops", () => {
   const orders = [
     [stop("a", "1"), stop("b", "2")],
     [stop("b", "1"), stop("a", "2")],
-  ].map((events) => toRows([{ name: "gone", pod }], events, []).get(EVENT_ORDER));
+  ].map((events) => toRows([{ name: "gone", pod }], events).get(EVENT_ORDER));
   expect(orders[0]).toBe(orders[1]!);
 });
 

@@ -1,6 +1,8 @@
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { CreatedIds } from "../e2e/create-attempts.ts";
 import { factKindOf, readView, type ViewPart } from "./container-view.ts";
+import { describeTimes, type Snapshot, TIMES } from "./snapshot-times.ts";
 
 /**
  * What a user sees of one pod, as text by field. Values that differ in each run (times, ids, addresses) are replaced by
@@ -10,12 +12,6 @@ export type Rows = ReadonlyMap<string, string>;
 
 /** A side's own names with their common placeholders: `["node-a", "NODE"]`. */
 export type Placeholders = readonly (readonly [own: string, common: string])[];
-
-/** A snapshot of a pod: `settled`, `later` or `gone`. */
-export interface Snapshot {
-  readonly name: string;
-  readonly pod: Pod;
-}
 
 /** The name of the row with the order of events. */
 export const EVENT_ORDER = "order of events";
@@ -45,21 +41,27 @@ export function normalise(text: string, names: Placeholders): string {
   return patterns.reduce((before, [pattern, common]) => before.replaceAll(pattern, common), named);
 }
 
-/** The rows of one pod, which are compared. */
-export function toRows(snapshots: readonly Snapshot[], events: readonly Event[], names: Placeholders): Rows {
+/** The rows of one pod, which are compared. `created`: what the runtime of the pod's node has created. */
+export function toRows(
+  snapshots: readonly Snapshot[],
+  events: readonly Event[],
+  names: Placeholders,
+  created: CreatedIds,
+): Rows {
   const podNames = names.concat(snapshots.flatMap(({ pod }) => podPlaceholders(pod)));
   const statusNames = podNames.concat(
-    instanceNames(snapshots),
+    instanceNames(snapshots, created),
     numbered(
       "OWN",
       snapshots.flatMap(({ pod }) => namespaces(pod)),
     ),
   );
   const rows = new Map<string, string>();
-  for (const [index, { name, pod }] of snapshots.entries()) {
+  for (const [index, snapshot] of snapshots.entries()) {
+    const { name, pod } = snapshot;
     for (const [field, value] of statusRows(pod))
       rows.set(normalise(`${name} ${field}`, podNames), normalise(value, statusNames));
-    rows.set(`${name} ${TIMES}`, describeTimes(pod, snapshots[index - 1]?.pod));
+    rows.set(`${name} ${TIMES}`, describeTimes(snapshot, snapshots[index - 1]));
   }
   const kubeletEvents = events.filter(({ source }) => source?.component === "kubelet").toSorted(byCreation);
   const lines = kubeletEvents.map((event) => normalise(describeEvent(event), podNames));
@@ -78,83 +80,33 @@ function numbered(prefix: string, values: readonly string[]): Placeholders {
 }
 
 /**
- * Names for the ids of a pod's containers, by the number of the instance: the newest one has the number of its restarts,
- * the one before is one less. So a value shows which instance a field is about. (Ids elsewhere are those of attempts
- * that never got a status.)
+ * Names for the ids that statuses show, by what the runtime says of them and not the status: which attempt at which
+ * container an id is. What the runtime has created for another pod, or as a sandbox, gets a name that no recording has.
+ * An id that the runtime does not know stays an id.
  */
-function instanceNames(snapshots: readonly Snapshot[]): Placeholders {
-  const names = new Map<string, string>();
-  const add = (id: string | undefined, name: string, instance: number) => {
-    const hex = /[0-9a-f]{64}$/.exec(id ?? "")?.[0];
-    if (hex !== undefined && !names.has(hex)) names.set(hex, `INSTANCE ${instance} OF ${name}`);
-  };
-  for (const { pod } of snapshots)
-    for (const { name, restartCount, containerID, lastState, state } of allContainerStatuses(pod.status)) {
-      add(containerID, name, restartCount);
-      add(lastState?.terminated?.containerID, name, restartCount - 1);
-      add(state?.terminated?.containerID, name, restartCount);
-    }
-  return [...names];
+function instanceNames(snapshots: readonly Snapshot[], { containers, sandboxes }: CreatedIds): Placeholders {
+  const uids = new Set(snapshots.flatMap(({ pod }) => uidsOf(pod)));
+  const shown = snapshots.flatMap(({ pod }) => JSON.stringify(pod.status ?? {}).match(/\b[0-9a-f]{64}\b/g) ?? []);
+  return [...new Set(shown)].flatMap((id) => {
+    const container = containers.get(id);
+    const uid = container?.podUid ?? sandboxes.get(id);
+    if (uid === undefined) return [];
+    const name = container === undefined ? "SANDBOX" : `INSTANCE ${container.attemptNumber} OF ${container.name}`;
+    return [[id, uids.has(uid) ? name : `${name} OF ANOTHER POD`] as const];
+  });
 }
+
+/** The uids by which a pod's node knows it: its own, or that of the static pod whose mirror it is. */
+const uidsOf = ({ metadata: { uid = "", annotations } }: Pick<Pod, "metadata">) => [
+  uid,
+  annotations?.["kubernetes.io/config.mirror"] ?? "",
+];
 
 /** The namespaces that the pod's containers have seen: the numbers show which of them share one. */
 function namespaces({ status }: Pod): readonly string[] {
   const messages = allContainerStatuses(status).map(({ state }) => state?.terminated?.message ?? "");
   return messages.flatMap((message) => message.match(/\b(net|pid|ipc|uts):\[\d+\]/g) ?? []);
 }
-
-/** The row that tells whether the times of a status are in order. */
-const TIMES = "times";
-
-/** Whether the times of a status follow each other; `before`: the pod's snapshot before. */
-function describeTimes({ status }: Pod, before: Pod | undefined): string {
-  const start = status?.startTime;
-  const spans = allContainerStatuses(status).flatMap(({ name, state, lastState }) =>
-    [lastState?.terminated, state?.terminated].map((ended) => [name, ended] as const),
-  );
-  const wrong = [
-    ...(before?.status?.startTime !== undefined && start !== before.status.startTime ? ["startTime has changed"] : []),
-    ...spans.flatMap(([name, ended]) =>
-      isBefore(ended?.finishedAt, ended?.startedAt) ? [`${name} has finished before it started`] : [],
-    ),
-    ...spans.flatMap(([name, ended]) =>
-      isBefore(ended?.startedAt, start) ? [`${name} has started before its pod`] : [],
-    ),
-    ...allContainerStatuses(status).flatMap(({ name, state, lastState }) =>
-      state?.terminated?.containerID !== lastState?.terminated?.containerID &&
-      isBefore(state?.running?.startedAt ?? state?.terminated?.startedAt, lastState?.terminated?.finishedAt)
-        ? [`${name} has started before its last instance finished`]
-        : [],
-    ),
-    ...conditionTimes(status, before?.status),
-  ];
-  return wrong.length === 0 ? "in order" : [...new Set(wrong)].join("; ");
-}
-
-/**
- * What is wrong with the times of the conditions. The scheduler's may be older than the pod's start; it never changes
- * again. Others may change and change back between two snapshots, unless no container has changed either.
- */
-function conditionTimes(status: PodStatus | undefined, before: PodStatus | undefined): readonly string[] {
-  const isQuiet = JSON.stringify(instancesOf(before)) === JSON.stringify(instancesOf(status));
-  return (status?.conditions ?? []).flatMap(({ type, status: value, lastTransitionTime: time }) => {
-    const isScheduled = type === "PodScheduled";
-    const earlier = before?.conditions?.find((each) => each.type === type);
-    const hasMoved = earlier?.status === value && earlier.lastTransitionTime !== time && (isScheduled || isQuiet);
-    return [
-      ...(isBefore(time, earlier?.lastTransitionTime) ? [`${type} has changed before its last change`] : []),
-      ...(hasMoved ? [`${type} is as before, at another time`] : []),
-      ...(!isScheduled && isBefore(time, status?.startTime) ? [`${type} has changed before the pod started`] : []),
-    ];
-  });
-}
-
-const instancesOf = (status: PodStatus | undefined) =>
-  allContainerStatuses(status).map(({ name, containerID, ready, started }) => ({ name, containerID, ready, started }));
-
-/** Compares times of the API, which have whole seconds. A container that never started has a time near 0. */
-const isBefore = (a: string | null | undefined, b: string | null | undefined) =>
-  typeof a === "string" && typeof b === "string" && 0 < Date.parse(a) && Date.parse(a) < Date.parse(b);
 
 /** The requested parts of a view for which the container wrote nothing. */
 export function emptyViewParts(requested: readonly ViewPart[], rows: Rows): readonly ViewPart[] {
@@ -180,9 +132,7 @@ function podPlaceholders({ metadata, status }: Pod): Placeholders {
   const ips = (status?.podIPs ?? []).map(({ ip = "" }) => ip);
   const hosts = (status?.hostIPs ?? []).map(({ ip = "" }) => ip);
   return [
-    [metadata.uid ?? "", "UID"],
-    // The uid of a static pod, which differs from its mirror's.
-    [metadata.annotations?.["kubernetes.io/config.mirror"] ?? "", "UID"],
+    ...uidsOf({ metadata }).map((uid) => [uid, "UID"] as const),
     ...hosts.map((ip) => [ip, "HOST-IP"] as const),
     ...ips.filter((ip) => !hosts.includes(ip)).map((ip) => [ip, "POD-IP"] as const),
   ];

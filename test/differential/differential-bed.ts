@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readlink, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, readlink, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import type { KubeClient } from "../../kube/client.ts";
@@ -42,6 +42,8 @@ export interface Side {
   readonly names: Placeholders;
   /** Kills the pause process of a pod's sandbox, by the pod's uid, as the kernel may do. */
   killSandbox(podUid: string): Promise<void>;
+  /** Reads the log of its container runtime, which names all that it has created. */
+  readRuntimeLog(): Promise<string>;
   end(): Promise<void>;
 }
 
@@ -275,7 +277,8 @@ async function createSide(
   ];
   const killPodSandbox = (podUid: string) => killSandbox(containerd, podUid);
   const hostSocket = containerd.endpoint.replace(/^unix:\/\//, "");
-  return { ...own, nodeName, namespace, hostFolder, hostSocket, names, killSandbox: killPodSandbox };
+  const readRuntimeLog = () => readFile(containerd.logFile, "utf8");
+  return { ...own, nodeName, namespace, hostFolder, hostSocket, names, killSandbox: killPodSandbox, readRuntimeLog };
 }
 
 /** The host's namespaces, as a container that shares them sees them. */

@@ -3,6 +3,7 @@ import { nodes, pods } from "../../kube/resource.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/api-objects.ts";
+import type { CreatedIds } from "../e2e/create-attempts.ts";
 import {
   HOST_FOLDER,
   HOST_SOCKET,
@@ -15,9 +16,10 @@ import {
   REGISTRY,
   SIDE_NAMESPACE,
 } from "./cases/pod-case.ts";
-import { MISSED_SUFFIX, type Rows, type Snapshot, toRows } from "./comparison-rows.ts";
+import { MISSED_SUFFIX, type Rows, toRows } from "./comparison-rows.ts";
 import { type DifferentialBed, putManifest, type Side } from "./differential-bed.ts";
 import type { PodWatch } from "./pod-watch.ts";
+import type { Snapshot } from "./snapshot-times.ts";
 
 /** More than a slow machine needs beside other suites: a state that is not reached in time becomes a difference. */
 const SETTLE_TIMEOUT_MS = 240_000;
@@ -37,14 +39,19 @@ export interface CaseRun {
 
 /**
  * Runs one pod on one side from its creation to its removal. Returns a function that makes the rows, to be called after
- * all pods are done, since events may arrive late. A state that was not reached in time becomes a row too.
+ * all pods are done, since events may arrive late, with what the runtime has created. A state that was not reached in
+ * time becomes a row too.
  */
-export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Rows> {
+export async function runCase(run: CaseRun, podCase: PodCase): Promise<(created: CreatedIds) => Rows> {
   const { side, watched } = run;
   const name = podCase.isStatic === true ? `${podCase.name}-${side.nodeName}` : podCase.name;
   const snapshots: Snapshot[] = [];
   const takeSnapshot = (snapshotName: string) =>
-    snapshots.push({ name: snapshotName, pod: watched.pod(name) ?? { metadata: {}, spec: { containers: [] } } });
+    snapshots.push({
+      name: snapshotName,
+      pod: watched.pod(name) ?? { metadata: {}, spec: { containers: [] } },
+      takenAtMs: Date.now(),
+    });
   const eventReasons = () =>
     watched.events(name).flatMap(({ reason = "", count = 1 }) => Array<string>(count).fill(reason));
   const missed: string[] = [];
@@ -72,8 +79,8 @@ export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Row
   await removePod(run, podCase);
   await waitAndRecord("gone", () => !watched.isThere(name));
   await useObjects(run, "delete", [...(podCase.objects ?? []), ...(afterwards?.objects ?? [])]);
-  return () => {
-    const rows = toRows(snapshots, watched.events(name), side.names);
+  return (created) => {
+    const rows = toRows(snapshots, watched.events(name), side.names, created);
     return new Map([...rows, ...missed.map((what) => [`${what}${MISSED_SUFFIX}`, "no"] as const)]);
   };
 }

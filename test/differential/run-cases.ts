@@ -1,4 +1,5 @@
 import { createSemaphore } from "../../host/async/semaphore.ts";
+import { type CreatedIds, readCreatedIds } from "../e2e/create-attempts.ts";
 import type { PodCase } from "./cases/pod-case.ts";
 import type { Rows } from "./comparison-rows.ts";
 import type { DifferentialBed, Side } from "./differential-bed.ts";
@@ -31,7 +32,12 @@ export async function runOnAllSides(
   for (const { namespace } of bed.sides)
     await bed.plane.kubectl(["delete", `--raw=/api/v1/namespaces/${namespace}/events`]);
   const pending = await Promise.all(bed.sides.map((side) => runAll(bed, side, selected)));
-  return pending.map((side) => new Map([...side].map(([name, rows]) => [name, rows()])));
+  return await Promise.all(
+    pending.map(async (rowsOf, index) => {
+      const created = readCreatedIds((await bed.sides[index]?.readRuntimeLog()) ?? "");
+      return new Map([...rowsOf].map(([name, rows]) => [name, rows(created)]));
+    }),
+  );
 }
 
 /** Runs the cases on one side, several at a time. */
@@ -39,12 +45,12 @@ async function runAll(
   bed: DifferentialBed,
   side: Side,
   selected: readonly PodCase[],
-): Promise<ReadonlyMap<string, () => Rows>> {
+): Promise<ReadonlyMap<string, (created: CreatedIds) => Rows>> {
   const stopping = new AbortController();
   const sandboxSlots = createSemaphore({ permits: SANDBOXES_AT_ONCE });
   const acquireSandboxSlot = () => sandboxSlots.acquire(stopping.signal);
   const run = { bed, side, watched: await watchPods(bed.kube, side, stopping.signal), acquireSandboxSlot };
-  const rows = new Map<string, () => Rows>();
+  const rows = new Map<string, (created: CreatedIds) => Rows>();
   const waiting = [...selected];
   const queue = async () => {
     for (let podCase = waiting.shift(); podCase !== undefined; podCase = waiting.shift())

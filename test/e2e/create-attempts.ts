@@ -1,8 +1,10 @@
 /** A container that containerd has created, by its log. */
-interface CreatedContainer {
+export interface CreatedContainer {
   readonly id: string;
   readonly podUid: string;
   readonly name: string;
+  /** As the agent has numbered it. */
+  readonly attemptNumber: number;
   /** The pod's uid, the container's name and the attempt number: at most one container that has run may have these. */
   readonly attempt: string;
   readonly hasStarted: boolean;
@@ -14,7 +16,15 @@ const CREATED =
   /CreateContainer within sandbox \\?"([0-9a-f]{64})\\?" for &ContainerMetadata\{Name:([^,]*),Attempt:(\d+),.*\} returns container id \\?"([0-9a-f]{64})/;
 const STARTED = /StartContainer for \\?"([0-9a-f]{64})\\?" returns successfully/;
 
-function createdContainers(log: string): readonly CreatedContainer[] {
+/** What containerd has created, by the ids that it has returned. */
+export interface CreatedIds {
+  readonly containers: ReadonlyMap<string, CreatedContainer>;
+  /** The pod's uid by the sandbox's id. */
+  readonly sandboxes: ReadonlyMap<string, string>;
+}
+
+/** Reads what containerd 1.6 has created from its log. */
+export function readCreatedIds(log: string): CreatedIds {
   const uids = new Map<string, string>();
   const created = new Map<string, CreatedContainer>();
   for (const line of log.split("\n")) {
@@ -24,14 +34,17 @@ function createdContainers(log: string): readonly CreatedContainer[] {
     // If containerd died before it logged the sandbox, the sandbox id stands for the pod's uid.
     if (sandboxId !== undefined && name !== undefined && id !== undefined) {
       const podUid = uids.get(sandboxId) ?? sandboxId;
-      created.set(id, { id, podUid, name, attempt: `${podUid} ${name} #${number}`, hasStarted: false });
+      const attempt = `${podUid} ${name} #${number}`;
+      created.set(id, { id, podUid, name, attemptNumber: Number(number), attempt, hasStarted: false });
     }
     const [, started = ""] = STARTED.exec(line) ?? [];
     const container = created.get(started);
     if (container !== undefined) created.set(started, { ...container, hasStarted: true });
   }
-  return [...created.values()];
+  return { containers: created, sandboxes: uids };
 }
+
+const createdContainers = (log: string) => [...readCreatedIds(log).containers.values()];
 
 /**
  * Finds, in containerd's log, attempt numbers that were used again although a container of that number has run. Returns

@@ -22,6 +22,18 @@ test.each<[what: string, found: Finding, mayComeOnce: boolean]>([
   ["a field that no run of the kubelet has", finding("x", [undefined]), false],
   ["an order in which the common events of all of the kubelet's runs agree", finding("x", ["1", "1"]), false],
   ["an exit code in which the kubelet's runs differ", finding(exitCode, ["1", "3"]), false],
+  ["a count beside the kubelet's by their own distance", finding("event x", ["×2", "×3"], "×4"), true],
+  [
+    "a count that is farther from the kubelet's than they are from each other",
+    finding("event x", ["×2", "×3"], "×5"),
+    false,
+  ],
+  [
+    "an absent event of which the kubelet's runs have some",
+    { ...finding("event x", ["×2", "×3"]), berth: undefined },
+    false,
+  ],
+  ["twice an event that some of the kubelet's runs have once", finding("event x", ["×1", undefined], "×2"), true],
   ["a field and the values that an entry names", finding("named", ["1"]), true],
   ["such a field of another pod", { ...finding("named", ["1"]), pod: "q" }, false],
   ["such a field with another value of the kubelet", finding("named", ["3"]), false],
@@ -66,10 +78,19 @@ for (const field of [
   "settled initContainerStatuses[first].state.terminated.reason",
   "settled conditions[Ready].status",
   "gone conditions[berth.test/open].status",
+  "settled containerStatuses[main].ready",
+  "later initContainerStatuses[first].started",
+  "gone containerStatuses[main].state.waiting.reason",
+  "settled times",
 ])
   test(`a wrong ${field} is a difference even if it comes once`, () => {
     expect(withoutUnrepeated([finding(field, ["1", "3"])], [[], []], [])).toEqual([finding(field, ["1", "3"])]);
   });
+
+test("an event whose text ends like such a field may come once", () => {
+  const started = finding("event Normal Started spec.containers{main}: Container started", ["×3", "×4"], "×5");
+  expect(mayComeOnce(started, [])).toBe(true);
+});
 
 /** Values on which all runs of the kubelet agree, and Berth's. */
 const once: readonly (readonly [pod: string, field: string, kubelet: string, berth: string, mayComeOnce: boolean])[] = [

@@ -3,9 +3,11 @@ import { hashOfBed } from "./bed-settings.ts";
 import { allCases } from "./cases/all.ts";
 import type { PodCase } from "./cases/pod-case.ts";
 import { findUnrecordedEntries, findUnsupportedDistances } from "./compare.ts";
+import { createConditionSources, readConditionSources } from "./condition-sources.ts";
 import { knownDifferences } from "./known-differences.ts";
-import { describeCondition, hashOf, isCurrent, MINIMUM_RUNS, readRecording } from "./kubelet-recording.ts";
+import { hashOf, isCurrent, MINIMUM_RUNS, readRecording } from "./kubelet-recording.ts";
 
+const sources = readConditionSources();
 const isThere = (pod: unknown) => pod !== undefined;
 const podCase: PodCase = { name: "p", until: isThere, afterwards: { kind: "wait", until: isThere } };
 
@@ -21,20 +23,29 @@ const changed: Readonly<Record<string, PodCase>> = {
 };
 for (const [name, other] of Object.entries(changed))
   test(`a recording is stale for a case with another hash: ${name}`, () => {
-    const recorded = { hash: hashOf(podCase), runs: MINIMUM_RUNS };
-    expect(isCurrent(recorded, podCase)).toBe(true);
-    expect(isCurrent(recorded, other)).toBe(false);
+    const recorded = { hash: hashOf(podCase, sources), runs: MINIMUM_RUNS };
+    expect(isCurrent(recorded, podCase, sources)).toBe(true);
+    expect(isCurrent(recorded, other, sources)).toBe(false);
   });
 
 test("the values that made a condition are part of its hash", () => {
   const condition = (phase: string) => Object.assign(() => phase === "", { parameters: [phase] });
-  expect(hashOf({ ...podCase, until: condition("Failed") })).not.toBe(
-    hashOf({ ...podCase, until: condition("Running") }),
+  expect(hashOf({ ...podCase, until: condition("Failed") }, sources)).not.toBe(
+    hashOf({ ...podCase, until: condition("Running") }, sources),
   );
 });
 
+test("a recording is stale for a case whose condition calls a function that has changed", () => {
+  const calls: PodCase = { ...podCase, until: Object.assign(() => true, { toString: () => "(pod) => isEnded(pod)" }) };
+  const sourcesWith = (phase: string) =>
+    createConditionSources(["/cases.ts"], () => `const isEnded = (pod) => pod.phase === "${phase}";`);
+  const recorded = { hash: hashOf(calls, sourcesWith("Failed")), runs: MINIMUM_RUNS };
+  expect(isCurrent(recorded, calls, sourcesWith("Failed"))).toBe(true);
+  expect(isCurrent(recorded, calls, sourcesWith("Succeeded"))).toBe(false);
+});
+
 test("a recording of too few runs is stale", () => {
-  expect(isCurrent({ hash: hashOf(podCase), runs: 8 }, podCase)).toBe(false);
+  expect(isCurrent({ hash: hashOf(podCase, sources), runs: 8 }, podCase, sources)).toBe(false);
 });
 
 test("the recording has enough runs of every case as it is", async () => {
@@ -55,7 +66,7 @@ test("conditions with the same text are one function or name their parameters", 
   const conditions = allCases.flatMap(({ until, afterwards }) => [until, ...(afterwards ? [afterwards.until] : [])]);
   const byText = Map.groupBy(
     conditions.filter(({ parameters }) => parameters === undefined),
-    describeCondition,
+    (condition) => sources.describe(condition),
   );
   expect([...byText].filter(([, alike]) => new Set(alike).size > 1).map(([text]) => text)).toEqual([]);
 });

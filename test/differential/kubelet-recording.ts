@@ -14,12 +14,12 @@ import {
   HOST_SOCKET,
   IMAGE_BY_DIGEST,
   NODE_NAME,
-  type Parametrised,
   type PodCase,
   PRIVATE_REGISTRY,
   REGISTRY,
 } from "./cases/pod-case.ts";
 import type { KubeletRows } from "./compare.ts";
+import { type ConditionSources, readConditionSources } from "./condition-sources.ts";
 import { manifestOf } from "./run-case.ts";
 
 const folder = join(import.meta.dirname, "../golden/kubelet-rows");
@@ -94,10 +94,11 @@ export async function readRecording(cases: readonly PodCase[], bed = hashOfBed()
     throw new Error(`the recording is of a bed with other objects or settings of the kubelet: ${howToRecord}`);
   const recording = new Map<string, KubeletRows>();
   const stale: string[] = [];
+  const sources = readConditionSources();
   for (const podCase of cases) {
     const text = await readFile(pathOf(podCase.name), "utf8").catch(ifAbsent(undefined));
     const recorded = text === undefined ? undefined : (JSON.parse(text) as RecordedCase);
-    if (recorded === undefined || !isCurrent(recorded, podCase)) stale.push(podCase.name);
+    if (recorded === undefined || !isCurrent(recorded, podCase, sources)) stale.push(podCase.name);
     else recording.set(podCase.name, rowsOf(recorded));
   }
   if (stale.length > 0)
@@ -117,6 +118,7 @@ export async function writeRecording(all: ReadonlyMap<string, RunsOfCase>): Prom
   const index = await currentIndex();
   if (all.size < allCases.length && !isDeepStrictEqual(await readIndex(), index))
     throw new Error("the other cases were recorded elsewhere: record all");
+  const sources = readConditionSources();
   await mkdir(folder, { recursive: true });
   const kept = new Set([indexFile, ...allCases.map(({ name }) => `${name}.json`)]);
   for (const name of await readdir(folder)) if (!kept.has(name)) await rm(join(folder, name));
@@ -125,7 +127,7 @@ export async function writeRecording(all: ReadonlyMap<string, RunsOfCase>): Prom
     if (seen === undefined) continue;
     const fields = [...seen.rows].toSorted(([a], [b]) => (a < b ? -1 : 1));
     const rows = fields.map(([field, values]) => [field, toJson(values)] as const);
-    const recorded: RecordedCase = { hash: hashOf(podCase), runs: seen.runs, rows: Object.fromEntries(rows) };
+    const recorded: RecordedCase = { hash: hashOf(podCase, sources), runs: seen.runs, rows: Object.fromEntries(rows) };
     await writeFile(pathOf(podCase.name), `${JSON.stringify(recorded, null, 1)}\n`);
   }
   await writeFile(join(folder, indexFile), `${JSON.stringify(index, null, 1)}\n`);
@@ -135,8 +137,12 @@ export async function writeRecording(all: ReadonlyMap<string, RunsOfCase>): Prom
  * Whether a recording is of this very case, and of enough runs.
  * @internal
  */
-export function isCurrent({ hash, runs }: Pick<RecordedCase, "hash" | "runs">, podCase: PodCase): boolean {
-  return hash === hashOf(podCase) && runs >= MINIMUM_RUNS;
+export function isCurrent(
+  { hash, runs }: Pick<RecordedCase, "hash" | "runs">,
+  podCase: PodCase,
+  sources: ConditionSources,
+): boolean {
+  return hash === hashOf(podCase, sources) && runs >= MINIMUM_RUNS;
 }
 
 const pathOf = (name: string) => join(folder, `${name}.json`);
@@ -168,21 +174,15 @@ const sideOfHash = {
 
 /**
  * The hash of everything that shapes a pod's life on a node, and of when its snapshots are taken: the case, its manifest
- * as created, and the text of its conditions, as Bun prints it. It does not see what a condition calls.
+ * as created, and its conditions with all that they call.
  * @internal
  */
-export function hashOf(podCase: PodCase): string {
+export function hashOf(podCase: PodCase, sources: ConditionSources): string {
   const { until, afterwards, ...rest } = podCase;
-  const change = afterwards && { ...afterwards, until: describeCondition(afterwards.until) };
+  const change = afterwards && { ...afterwards, until: sources.describe(afterwards.until) };
   const manifest = manifestOf(sideOfHash, podCase);
   return createHash("sha256")
-    .update(JSON.stringify({ ...rest, until: describeCondition(until), change, manifest }))
+    .update(JSON.stringify({ ...rest, until: sources.describe(until), change, manifest }))
     .digest("hex")
     .slice(0, 16);
-}
-
-/** @internal */
-export function describeCondition(condition: Parametrised & { toString(): string }): string {
-  const text = condition.toString().replaceAll(/\s+/g, " ");
-  return JSON.stringify([text, condition.parameters ?? []]);
 }

@@ -7,6 +7,7 @@ import type {
   PodSpec,
 } from "../../../proto/kubernetes/gen/types.ts";
 import { script } from "../../e2e/manifest.ts";
+import type { Parametrised } from "../condition-sources.ts";
 import { type ViewPart, viewScript } from "../container-view.ts";
 
 /**
@@ -96,11 +97,6 @@ export const HOST_SOCKET = "HOST-SOCKET";
 /** Images whose user is a name, and a number. */
 export const NAMED_USER_IMAGE = "berth.test/of-sailor:1";
 export const NUMERIC_USER_IMAGE = "berth.test/of-number:1";
-
-/** A condition that a function made. The recording's hash sees the text of the condition, and this. */
-export interface Parametrised {
-  readonly parameters?: readonly unknown[];
-}
 
 /** Names the values that a condition has from its maker. */
 const withParameters = <F extends (...args: never[]) => boolean>(parameters: readonly unknown[], condition: F) =>

@@ -58,14 +58,14 @@ const split = (files: readonly TestFile[], count: number) =>
   );
 
 /**
- * Prints a suite's outcome, and the output of its failed tests. A test that skips itself prints a line `skipped: <why>`, which
- * is shown too. Returns the outcome.
+ * Prints a suite's outcome, and the output of its failed tests. A test that skips itself prints a line `skipped: <why>`, one
+ * whose recording was made on another machine a line `recording: <what it does>`; both are shown too. Returns the outcome.
  */
 export async function announce(outcome: Outcome, print: (line: string) => void): Promise<Outcome> {
   print(outcomeLine(outcome));
   const lines = (await readFile(outcome.log, "utf8").catch(ifAbsent(""))).trimEnd().split("\n");
   for (const title of outcome.skipped) print(`  skipped: ${title}`);
-  for (const reason of lines.filter((line) => line.startsWith("skipped: "))) print(`  ${reason}`);
+  for (const reason of lines.filter((line) => /^(skipped|recording): /.test(line))) print(`  ${reason}`);
   if (outcome.failed.length > 0) {
     for (const title of outcome.failed.slice(0, 50)) print(`  failed: ${title}`);
     for (const excerpt of failureExcerpts(lines.join("\n")).slice(0, 20)) print(excerpt);

@@ -20,27 +20,11 @@ import {
 } from "./cases/pod-case.ts";
 import type { KubeletRows } from "./compare.ts";
 import { type ConditionSources, readConditionSources } from "./condition-sources.ts";
+import type { RecordingIndex } from "./recording-index.ts";
 import { manifestOf } from "./run-case.ts";
 
 const folder = join(import.meta.dirname, "../golden/kubelet-rows");
 const indexFile = "recording.json";
-
-/**
- * What was recorded, and on which kind of machine: some rows show its cgroup version, CPUs and file system, or depend on
- * the programs of its bed.
- */
-export interface RecordingIndex {
-  /** The kubelet's version. */
-  readonly kubelet: string;
-  /** The hash of the bed: its objects, and the settings of its kubelets. */
-  readonly bed: string;
-  /** The versions of the Debian packages of the bed: the container runtime, and the programs in the images. */
-  readonly packages: Readonly<Record<string, string>>;
-  readonly cgroup: "v1" | "v2";
-  readonly cpus: number;
-  /** The type of the file system of temporary files, as of statfs(2). */
-  readonly fileSystem: number;
-}
 
 /** A case is recorded in ten runs, of which one may have missed a snapshot. */
 export const MINIMUM_RUNS = 9;

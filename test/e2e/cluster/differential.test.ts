@@ -18,6 +18,7 @@ import { emptyViewParts, missedSnapshots, type Rows } from "../../differential/c
 import { type DifferentialBed, startDifferentialBed } from "../../differential/differential-bed.ts";
 import { knownDifferences } from "../../differential/known-differences.ts";
 import { currentIndex, type KubeletRecording, readIndex, readRecording } from "../../differential/kubelet-recording.ts";
+import { chooseKubelet, otherPackages } from "../../differential/recording-index.ts";
 import { runOnAllSides } from "../../differential/run-cases.ts";
 import { findUnrecorded } from "../../differential/unrecorded-values.ts";
 import { mayComeOnce, unrepeatedFindings, withoutUnrepeated } from "../../differential/unrepeated-differences.ts";
@@ -31,13 +32,15 @@ setDefaultTimeout(600_000);
 const skip = skipWithoutPrograms("what differs from the reference kubelet");
 const selectedCases = process.env["BERTH_PODS"]?.split(",");
 const cases = allCases.filter(({ name }) => selectedCases === undefined || selectedCases.includes(name));
-/**
- * Whether two kubelets run beside Berth. Otherwise Berth runs alone and is compared with the recorded kubelet, if this
- * machine is of the recorded kind.
- */
-const isLive =
-  process.env["BERTH_LIVE_KUBELETS"] === "1" ||
-  (skip === undefined && !Bun.deepEquals(await readIndex(), await currentIndex()));
+const isLiveRun = process.env["BERTH_LIVE_KUBELETS"] === "1";
+const recordedIndex = await readIndex();
+const index = skip === undefined ? await currentIndex() : recordedIndex;
+/** Two kubelets run beside Berth, or it runs alone and is compared with the recorded kubelet. */
+const { isLive, reasons } = chooseKubelet(recordedIndex, index, isLiveRun);
+if (reasons.length > 0)
+  console.warn(
+    `recording: Berth is compared with ${isLive ? "live kubelets, since" : "the recorded kubelet, although"} ${reasons.join(", ")}`,
+  );
 const agents = isLive ? (["kubelet", "kubelet", "berth"] as const) : (["berth"] as const);
 
 /** The first run outside of `npm test` builds the programs. Live, three agents share the cores. */
@@ -93,6 +96,12 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
     );
     expect(findStalePods(lists, findings, pods)).toEqual([]);
   });
+
+  if (isLiveRun)
+    test("the recording was made with these packages", () => {
+      const stale = otherPackages(recordedIndex, index);
+      expect(stale, "stale, record the kubelet by npm run differential -- record").toEqual([]);
+    });
 
   if (!isLive) return;
 

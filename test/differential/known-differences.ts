@@ -12,15 +12,38 @@ import {
   namesOf,
   refusedSubPaths,
   showsBackOff,
-  TERMINATED,
   timingDependent,
   withoutNetwork,
 } from "./timing-dependent-differences.ts";
 
 /** The containers of the pods whose containers crash. */
 const anyContainer = "(main|other|side|first)";
-/** The values of these fields in a crash loop: the second and the third instance have ended. */
-const ofCrash = /^(0|3|5|12|13|Completed|Error|TIME|containerd:\/\/INSTANCE [12] OF (main|other|side|first))$/;
+/** Those whose containers exit with 0, and those whose instances exit with 11, 12 and 13. */
+const completing = /success-loop$/;
+const failing = /^((static-)?crash|failure|init)-loop$|-crashes$/;
+/** The end of an instance in a loop, as the kubelet shows it where Berth shows the wait: the code tells the instance. */
+const endsOfLoops = (
+  [
+    ["settled", 1],
+    ["later", 2],
+  ] as const
+).flatMap(([snapshot, instance]) =>
+  (
+    [
+      [crashing, "(startedAt|finishedAt)", "TIME"],
+      [crashing, "containerID", new RegExp(`^containerd://INSTANCE ${instance} OF ${anyContainer}$`)],
+      [failing, "exitCode", String(instance + 11)],
+      [failing, "reason", "Error"],
+      [completing, "exitCode", "0"],
+      [completing, "reason", "Completed"],
+    ] as const
+  ).map(([pod, field, kubelet]) => ({
+    pod,
+    field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.state\.terminated\.${field}$`),
+    kubelet,
+    reason: showsBackOff,
+  })),
+);
 
 const repeatedBySync =
   "the kubelet repeats the event at each sync while nothing changes, Berth only when it happens (decisions 6 and 7)";
@@ -155,12 +178,7 @@ const deliberate: readonly KnownDifference[] = [
     berth: "×1",
     reason: showsPullBackOff,
   })),
-  {
-    pod: crashing,
-    field: new RegExp(String.raw`^(settled|later) \w+Statuses\[\w+\]\.state\.${TERMINATED}`),
-    kubelet: ofCrash,
-    reason: showsBackOff,
-  },
+  ...endsOfLoops,
   // The instance that has ended before the wait is the last one of Berth, and the present one of the kubelet.
   ...(
     [
@@ -184,7 +202,7 @@ const deliberate: readonly KnownDifference[] = [
     },
   ]),
   // At its end a pod shows the instance before the last one on all sides, as long as Berth has not removed that instance.
-  ...["main", "other", "side"].map((container) => ({
+  ...["main", "other", "side", "first"].map((container) => ({
     pod: crashing,
     field: /^gone \w+Statuses\[\w+\]\.lastState\.terminated\.containerID$/,
     kubelet: `containerd://INSTANCE 1 OF ${container}`,
@@ -230,7 +248,13 @@ const deliberate: readonly KnownDifference[] = [
       "The container could not be located when the pod was terminated",
       "null",
     ],
-    berth: ["5", "Error", "TIME", undefined],
+    berth: ["12", "Error", "TIME", undefined],
+    reason: hasItsExit,
+  },
+  {
+    pod: "sidecar-in-back-off-at-the-end",
+    field: /^(settled|gone) initContainerStatuses\[side\]\.state\.terminated\.containerID$/,
+    berth: "containerd://INSTANCE 1 OF side",
     reason: hasItsExit,
   },
   ...unready,

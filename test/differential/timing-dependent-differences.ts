@@ -74,6 +74,12 @@ export const timingDependent: readonly KnownDifference[] = [
     reason: manifestRemoved,
   },
   {
+    pod: "static-crash-loop",
+    field: `gone ${main}.state.terminated.message`,
+    kubelet: ["The container could not be located when the pod was terminated", undefined],
+    reason: manifestRemoved,
+  },
+  {
     pod: failsBeforeItsEnd,
     field: /^settled .*\.(ready|started)$/,
     kubelet: ["true", "false"],
@@ -98,7 +104,7 @@ export const timingDependent: readonly KnownDifference[] = [
     field: /^event Warning BackOff\b/,
     kubelet: fewTimes,
     berth: fewTimes,
-    within: 2,
+    within: 1,
     reason: untilDeleted,
   },
   {

@@ -42,6 +42,19 @@ const shownByLiveKubelets: readonly (readonly [
   ["static", "gone containerStatuses[main].state.terminated.exitCode", [undefined], "143"],
   ["static", "gone conditions[Ready].status", ["True"], "False"],
   ["static-crash-loop", "gone containerStatuses[main].state.terminated.exitCode", ["13", undefined], "137"],
+  [
+    "static-crash-loop",
+    "gone containerStatuses[main].state.terminated.message",
+    [undefined],
+    "The container could not be located when the pod was terminated",
+  ],
+  ["sidecar-in-back-off-at-the-end", "gone initContainerStatuses[side].lastState.terminated.exitCode", ["12"], "11"],
+  [
+    "sidecar-in-back-off-at-the-end",
+    "event Warning BackOff spec.initContainers{side}: Back-off restarting failed container side in pod sidecar-in-back-off-at-the-end_NAMESPACE(UID)",
+    ["×1"],
+    undefined,
+  ],
   ["sidecar-beside-a-failed-init", "settled initContainerStatuses[side].state.terminated.exitCode", ["143"], undefined],
   ["sub-path-expression-of-objects", "gone times", ["in order"], "main has finished before it started"],
   ["rule-of-init-restarts-all", "settled times", ["in order"], "main has finished before it started"],
@@ -75,6 +88,7 @@ const wrong: readonly (readonly [
   recorded: Finding["kubelet"],
   live: string | undefined,
 ])[] = [
+  ["sidecar-in-back-off-at-the-end", "gone initContainerStatuses[side].lastState.terminated.exitCode", ["12"], "5"],
   // A pod that has not ended yet keeps its network.
   ["projected-volume-changes", "settled conditions[PodReadyToStartContainers].status", ["True"], "False"],
   ["fails", "gone times", ["in order"], "main has started before its pod"],

@@ -104,7 +104,8 @@ const once: readonly (readonly [pod: string, field: string, kubelet: string, ber
   ["pull-refused", "event Warning Failed spec.containers{main}: Error: ErrImagePull", "×1", "×2", false],
   ["pull-refused-until-its-deadline", "event Warning Failed x: Error: ImagePullBackOff", "×1", "×2", false],
   ["crash-loop", "event Warning BackOff spec.containers{main}: x", "×2", "×3", true],
-  ["crash-loop", "event Warning BackOff spec.containers{main}: x", "×2", "×1", true],
+  ["crash-loop", "event Warning BackOff spec.containers{main}: x", "×2", "×1", false],
+  ["crash-loop", "event Warning BackOff spec.containers{main}: x", "×3", "×4", false],
   ["crash-loop", "event Warning BackOff spec.containers{main}: x", "×2", "×4", false],
   ["runs", "event Warning BackOff spec.containers{main}: x", "×2", "×3", false],
 ];

@@ -14,13 +14,12 @@ import {
   runsBeside,
   waitsWithSandbox,
 } from "./pod-case.ts";
+import { exitsByInstance } from "./shared-notes.ts";
 
 const failsOnce = "test -e /notes/tried && exit 0; touch /notes/tried; exit 4";
 const withNotes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
 const exitsWith = (code: number) => script(`exit ${code}`);
-/** Each instance exits with another code, so that a status shows which instance it is about. */
-const exitsByInstance = "echo >> /notes/tries; exit $((10 + $(wc -l < /notes/tries)))";
 
 const initContainer = (name: string, text: string) => ({ name, image: busyboxImage, command: script(text) });
 
@@ -287,8 +286,11 @@ export const lifecycleCases: readonly PodCase[] = [
     name: "sidecar-in-back-off-at-the-end",
     container: { command: script("sleep 8") },
     spec: {
+      ...notes,
       restartPolicy: "Never",
-      initContainers: [{ ...initContainer("side", "sleep 1; exit 5"), restartPolicy: "Always" }],
+      initContainers: [
+        { ...initContainer("side", `sleep 1; ${exitsByInstance}`), ...withNotes, restartPolicy: "Always" },
+      ],
     },
     until: (pod) => hasEnded(pod) && containerStatusOf(pod, "side")?.state?.terminated !== undefined,
   },

@@ -13,6 +13,7 @@ import {
 import {
   appendNote,
   exec,
+  exitsByInstance,
   initContainer,
   notes,
   notesCase,
@@ -80,7 +81,7 @@ const initContainerCases: readonly PodCase[] = [
   ),
   {
     name: "init-loop",
-    spec: { ...notes, initContainers: [initContainer("first", "exit 3")] },
+    spec: { ...notes, initContainers: [initContainer("first", exitsByInstance)] },
     ...inCrashLoop("first"),
   },
   notesCase(
@@ -253,7 +254,7 @@ const sidecarCases: readonly PodCase[] = [
   {
     name: "sidecar-crashes",
     // It crashes after the application has started.
-    spec: { ...notes, initContainers: [sidecar("side", script("sleep 1; exit 5"))] },
+    spec: { ...notes, initContainers: [sidecar("side", script(`sleep 1; ${exitsByInstance}`))] },
     ...inCrashLoop("side"),
   },
 ];

@@ -12,7 +12,7 @@ export const backOffOf = (seconds: number) =>
 export const namesOf = (cases: readonly PodCase[]) => new RegExp(`^(${cases.map(({ name }) => name).join("|")})$`);
 export const withoutNetwork =
   "a finished pod has no network; whether the kubelet's status shows that depends on its last sync";
-export const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
+const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
 export const manifestRemoved =
   "the mirror of a removed static pod shows its final status before it is deleted; the kubelet deletes it at once";
 export const refusedSubPaths = /^sub-path(s-that-lea|-expressions-refused)/;

@@ -1,7 +1,7 @@
 import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/ip-address.ts";
 import { listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
 import { unlessCode } from "../../host/netlink/error.ts";
-import { createBridge, findLink, type Link, listLinks, readLink, setAlias, setUp } from "../../host/netlink/links.ts";
+import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
 import { change, hasChain } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
 import { CniError } from "../error.ts";
@@ -77,20 +77,17 @@ function ensureRules(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStor
 function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present: Link | undefined): Link {
   if (present === undefined) {
     const gateway = conf.ranges[0]?.[0]?.gateway ?? new Uint8Array(4);
-    // Another process may create it at the same time.
+    // Another process may create it at the same time: then it is that of the other one.
     unlessCode(["EEXIST"], () => {
       createBridge(node.route, { name: conf.bridge, mtu, mac: macOf(gateway), alias: bridgeAlias(conf.name) });
     });
   }
   const bridge = present ?? readLink(node.route, conf.bridge);
-  if (bridge.kind !== "bridge") {
-    // Another program has created it meanwhile, and it has got the alias, by which a removal would delete it.
-    if (present === undefined) setAlias(node.route, bridge, "");
+  if (bridge.kind !== "bridge")
     throw new CniError(
       builtinCodes.bridge,
       `the network ${conf.name}: the link ${conf.bridge} is ${bridge.kind === "" ? "no bridge" : `of the kind ${bridge.kind}`}; delete it, or set bridge to another name`,
     );
-  }
   if (!bridge.isUp) setUp(node.route, bridge);
   return bridge;
 }

@@ -1,5 +1,6 @@
 // Links over rtnetlink(7): bridges, veth pairs and ifbs.
 
+import { randomInt } from "node:crypto";
 import {
   type Attribute,
   attributesByType,
@@ -108,20 +109,27 @@ interface BridgeInput extends LinkInput {
 
 /**
  * Creates a bridge that is up, with a hardware address of its own: the kernel would change one that it has chosen itself
- * whenever a port comes or goes. One datagram creates it and sets its alias, so that a killed process leaves no bridge without
- * one. Throws `EEXIST` if a link has the name. That link then has the alias, too: the caller must have looked for it before.
+ * whenever a port comes or goes. Throws `EEXIST` if a link has the name, and leaves that link as it is.
+ *
+ * One datagram creates the bridge and sets its alias, so that a killed process leaves no bridge without one. The kernel carries
+ * out the second request also when it has refused the first. So the first one chooses the index of the new link, and the second
+ * one names the link by that: another program's link of this name has another index.
  */
 export function createBridge(socket: NetlinkSocket, { name, mtu, mac, alias }: BridgeInput): void {
+  const index = alias === undefined ? 0 : randomInt(...CHOSEN_INDEXES);
   const creation: NetlinkRequest = {
     type: RTM_NEWLINK,
     flags: NLM_F_CREATE | NLM_F_EXCL,
-    body: ifinfo(0, IFF_UP, IFF_UP),
+    body: ifinfo(index, IFF_UP, IFF_UP),
     attributes: [[IFLA_IFNAME, text(name)], ...mtuAttribute(mtu), ...macAttribute(mac), linkInfo("bridge")],
     what: `create the bridge ${name}`,
   };
   if (alias === undefined) socket.request(creation);
-  else socket.batch(NOOP, [creation, aliasRequest({ name }, alias)], NOOP);
+  else socket.batch(NOOP, [creation, aliasRequest({ index, name }, alias)], NOOP);
 }
+
+/** Far above the indexes that the kernel chooses, which it counts up from 1; the last one is the largest of 31 bits. */
+const CHOSEN_INDEXES = [2 ** 30, 2 ** 31 - 1] as const;
 
 /** The kernel skips NLMSG_NOOP. */
 const NOOP = { type: NLMSG_NOOP, flags: 0, body: new Uint8Array(0), attributes: [] };
@@ -188,18 +196,15 @@ export function setUp(socket: NetlinkSocket, link: Pick<Link, "index" | "name">)
 }
 
 /** Sets the alias, which `ip link` shows. */
-export function setAlias(socket: NetlinkSocket, link: Pick<Link, "name">, alias: string): void {
+export function setAlias(socket: NetlinkSocket, link: Pick<Link, "index" | "name">, alias: string): void {
   socket.request(aliasRequest(link, alias));
 }
 
-const aliasRequest = ({ name }: Pick<Link, "name">, alias: string): NetlinkRequest => ({
+const aliasRequest = ({ index, name }: Pick<Link, "index" | "name">, alias: string): NetlinkRequest => ({
   type: RTM_SETLINK,
   flags: 0,
-  body: ifinfo(0),
-  attributes: [
-    [IFLA_IFNAME, text(name)],
-    [IFLA_IFALIAS, new TextEncoder().encode(alias)],
-  ],
+  body: ifinfo(index),
+  attributes: [[IFLA_IFALIAS, new TextEncoder().encode(alias)]],
   what: `set the alias of ${name}`,
 });
 

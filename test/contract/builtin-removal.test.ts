@@ -3,9 +3,10 @@ import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type AttachmentLocks, shareNoLocks } from "../../cni/attachment-locks.ts";
 import { hasNetwork, removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
-import { createBridge, listLinks } from "../../host/netlink/links.ts";
+import { createBridge, listLinks, readLink } from "../../host/netlink/links.ts";
 import { listChains } from "../../host/netlink/nftables.ts";
 import { type Conf, createNode } from "./builtin-fixture.ts";
+import { outputIn } from "./network-namespaces.ts";
 
 const isRoot = process.getuid?.() === 0;
 if (!isRoot) console.warn("skipped: removal of the built-in network, since only root may make network namespaces");
@@ -105,6 +106,36 @@ test.skipIf(!isRoot)("a bridge that the network has not made stays", async () =>
   await removeNetwork(options(), "pods");
   expect(remains()).toEqual({ ...NO_NETWORK, links: ["berth0"] });
 });
+
+test.skipIf(!isRoot).each(["bridge", "ifb"])(
+  "a link of the kind %s that another program makes in the moment in which the network makes its bridge stays, without the alias",
+  async (kind) => {
+    const plugin = node.createPlugin({
+      ...node.netlink,
+      openSocket(protocol) {
+        const socket = node.netlink.openSocket(protocol);
+        return {
+          ...socket,
+          batch(begin, requests, end) {
+            if (requests[0]?.what === "create the bridge berth0")
+              outputIn(node.namespace, "ip", "link", "add", "berth0", "type", kind);
+            socket.batch(begin, requests, end);
+          },
+        };
+      },
+    });
+    const netns = node.namespaces.create().path;
+    const added = await node.call("ADD", { netns }, plugin).then(
+      () => "added",
+      ({ message }: Error) => message,
+    );
+    expect(added).toMatch(kind === "bridge" ? /^added$/ : /the link berth0 is of the kind ifb/);
+    expect(readLink(node.route, "berth0")).toMatchObject({ kind, alias: "" });
+    plugin.close();
+    await removeNetwork(options(), "pods");
+    expect(remains()).toEqual({ ...NO_NETWORK, links: ["berth0"] });
+  },
+);
 
 test.skipIf(!isRoot)("rules that have outlived their record are found, and removed", async () => {
   const pod = await node.addPod("c1");

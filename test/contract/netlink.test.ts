@@ -78,6 +78,22 @@ describe.skipIf(!isRoot)("netlink on this kernel", () => {
     expect(findLink(socket, "br0")).toBeUndefined();
   });
 
+  test("a bridge gets its alias with its creation, and a link that has the name already does not", () => {
+    const { socket } = fixture();
+    createBridge(socket, { name: "br0", mtu: undefined, mac, alias: "berth pods" });
+    expect(readLink(socket, "br0")).toMatchObject({ alias: "berth pods", isUp: true, kind: "bridge" });
+    createBridge(socket, { name: "br1", mtu: undefined, mac });
+    for (const name of ["br0", "br1"])
+      expect(errorOf(() => createBridge(socket, { name, mtu: undefined, mac, alias: "berth other" }))).toMatchObject({
+        code: "EEXIST",
+        what: `create the bridge ${name}`,
+      });
+    expect(["br0", "br1"].map((name) => readLink(socket, name).alias)).toEqual(["berth pods", ""]);
+    // The kernel goes on with its own indexes.
+    createBridge(socket, { name: "br2", mtu: undefined, mac });
+    expect(readLink(socket, "br2").index).toBeLessThan(1000);
+  });
+
   test("an error has the kernel's name, and says what was attempted", () => {
     const { socket } = fixture();
     createBridge(socket, { name: "br0", mtu: undefined, mac });

@@ -4,7 +4,8 @@ import { parseFlagOverrides } from "../agent/config/flags/flag-overrides.ts";
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { formatHelp } from "../agent/config/flags/help.ts";
 import { describeProblem } from "../agent/config/problem.ts";
-import { type Invocation, programName } from "./suggested-command.ts";
+import { ownProgramName } from "./program-name.ts";
+import { type Invocation, withProgram } from "./suggested-command.ts";
 
 /** A command that asks the running agent or describes this program. Its flags follow the rules of the agent's. */
 export interface Command {
@@ -40,10 +41,7 @@ export function givenInvocation(given: Pick<GivenFlags, "text">): Invocation {
 }
 /** How this program was called, for an agent with this root directory. */
 export function invocationOf(rootDir: string): Invocation {
-  const { argv0, execPath } = process;
-  const isCompiled = import.meta.path.startsWith("/$bunfs/");
-  const program = programName({ argv0, execPath, isCompiled, which: Bun.which });
-  return { program, rootDir: rootDir === rootDirFlag.default ? undefined : rootDir };
+  return { program: ownProgramName(), rootDir: rootDir === rootDirFlag.default ? undefined : rootDir };
 }
 /** `-o`: the first format is the default. */
 export const outputFlag = (...formats: readonly [string, ...string[]]): Flag => ({
@@ -57,12 +55,14 @@ export const outputFlag = (...formats: readonly [string, ...string[]]): Flag => 
  */
 export function readFlags(command: Command, args: readonly string[]): GivenFlags | number {
   const { name, flags, passedOn = { all: [] } } = command;
-  const { given, problems } = splitCommandLine(args, [...passedOn.all, { title: "", flags }], `berth ${name}`);
+  const program = ownProgramName();
+  const own = withProgram(`berth ${name}`, program);
+  const { given, problems } = splitCommandLine(args, [...passedOn.all, { title: "", flags }], own);
   const overrides = parseFlagOverrides(given.filter(({ flag }) => flags.includes(flag)));
   const valueFor = (flag: string) =>
     overrides.byName.get(flag)?.value ?? flags.find((one) => one.name === flag)?.default ?? "";
   if (valueFor("help") === true) {
-    process.stdout.write(helpOf(command));
+    process.stdout.write(withProgram(helpOf(command), program));
     return 0;
   }
   const errors = [...problems, ...overrides.problems];

@@ -1,5 +1,5 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
-import type { PodExplanation } from "../agent/serve/local/pod-explanation.ts";
+import type { PodExplanation } from "../agent/serve/local/explain/pod-explanation.ts";
 import { availableCommands } from "./available-commands.ts";
 import { type Command, givenInvocation, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { formatExplanation } from "./explanation-text.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { ExplainedStep } from "../agent/serve/local/pod-explanation.ts";
+import type { ExplainedStep } from "../agent/serve/local/explain/pod-explanation.ts";
 import { formatExplanation } from "./explanation-text.ts";
 
 const pod = { namespace: "shop", name: "web", uid: "u", state: "Pending", ready: "0/1", source: "/m/web.yaml" };

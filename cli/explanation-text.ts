@@ -1,4 +1,4 @@
-import type { ExplainedCause, ExplainedStep, PodExplanation } from "../agent/serve/local/pod-explanation.ts";
+import type { ExplainedCause, ExplainedStep, PodExplanation } from "../agent/serve/local/explain/pod-explanation.ts";
 import { escapeControlChars } from "../host/log/escape-control.ts";
 import { formatElapsed } from "../proto/kubernetes/values/duration.ts";
 import { ageOf } from "./age.ts";

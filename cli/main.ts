@@ -69,22 +69,31 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return 0;
     case "help":
       if (rest[0] !== undefined && Object.hasOwn(commands, rest[0])) return await main(name, [rest[0], "--help"]);
-      return rest[0] === undefined ? printUsage() : refuse(rest[0]);
+      return rest[0] === undefined ? await printUsage() : await refuse(rest[0]);
     case undefined:
     case "--help":
     case "-h":
-      return printUsage();
+      return await printUsage();
     default:
-      return refuse(command);
+      return await refuse(command);
   }
 }
 
 const berthRun: Program = { name: "berth run", version: { line: versionLine, raw: versionLine } };
 const kubelet: Program = { name: "kubelet", version: { line: kubeletVersionLine, raw: kubeletVersionRaw } };
 
-function printUsage(): number {
-  process.stdout.write(usage);
+async function printUsage(): Promise<number> {
+  process.stdout.write(await asCalled(usage));
   return 0;
+}
+
+/** The text with the name by which the user has called this program. */
+async function asCalled(text: string): Promise<string> {
+  const [{ ownProgramName }, { withProgram }] = await Promise.all([
+    import("./program-name.ts"),
+    import("./suggested-command.ts"),
+  ]);
+  return withProgram(text, ownProgramName());
 }
 
 const LIST_COMMANDS = "berth --help lists the commands";
@@ -96,8 +105,8 @@ const hintsByCommand: ReadonlyMap<string, string> = new Map([
   ["start", `did you mean berth run? ${LIST_COMMANDS}`],
 ]);
 
-function refuse(command: string): number {
-  process.stderr.write(`berth: ${whyRefused(command)}\n`);
+async function refuse(command: string): Promise<number> {
+  process.stderr.write(`berth: ${await asCalled(whyRefused(command))}\n`);
   return 2;
 }
 
@@ -114,7 +123,8 @@ function whyRefused(command: string): string {
 
 async function run(args: readonly string[], program: Program): Promise<number> {
   const problem = reexecute();
-  const code = await (await import("./run.ts")).run(args, program, problem === undefined ? [] : [problem]);
+  const called = { ...program, name: await asCalled(program.name) };
+  const code = await (await import("./run.ts")).run(args, called, problem === undefined ? [] : [problem]);
   // A hanging call must not keep the process alive: its instance lock would block the next agent.
   process.exit(code);
 }

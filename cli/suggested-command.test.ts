@@ -1,8 +1,5 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { programName, withInvocation } from "./suggested-command.ts";
+import { expect, test } from "bun:test";
+import { withInvocation, withProgram } from "./suggested-command.ts";
 
 test.each([
   ["berth logs web -c main", "state/kubelet", "berth logs --root-dir state/kubelet web -c main"],
@@ -30,34 +27,14 @@ test.each([
   },
 );
 
-let folder = "";
-beforeEach(async () => {
-  folder = await realpath(await mkdtemp(join(tmpdir(), "berth-name-")));
-  await writeFile(join(folder, "berth"), "");
-});
-afterEach(() => rm(folder, { recursive: true }));
-
-const nameOf = (argv0: string, which: string | null = null, isCompiled = true) =>
-  programName({ argv0, execPath: join(folder, "berth"), isCompiled, which: () => which });
-
-test("a program that the shell has found is called by its name", () => {
-  expect(nameOf("berth")).toBe("berth");
-});
-
-test("a program that was called by its path, and that the shell does not find, is called by that path", () => {
-  expect(nameOf("dist/berth")).toBe("dist/berth");
-});
-
-test("a program that was called by its path is called by its name where the shell finds it", async () => {
-  await symlink("berth", join(folder, "link"));
-  expect(nameOf("/usr/bin/berth", join(folder, "link"))).toBe("berth");
-});
-
-test("a program that was called by its path is called by that path where the shell finds another one", async () => {
-  await writeFile(join(folder, "installed"), "");
-  expect(nameOf("dist/berth", join(folder, "installed"))).toBe("dist/berth");
-});
-
-test("a run from source is called berth", () => {
-  expect(nameOf("/usr/bin/bun", null, false)).toBe("berth");
+test.each([
+  ["berth --help lists the commands", "dist/berth --help lists the commands"],
+  ["did you mean berth pods? berth COMMAND --help", "did you mean dist/berth pods? dist/berth COMMAND --help"],
+  ["  berth cni add --netns /run/netns/blue", "  dist/berth cni add --netns /run/netns/blue"],
+  ["  berth version  shows the release", "  dist/berth version  shows the release"],
+  ["berth logs: which pod? berth pods lists them", "berth logs: which pod? dist/berth pods lists them"],
+  ["berth-cni starts it; Berth runs pods; ./berth pods", "berth-cni starts it; Berth runs pods; ./berth pods"],
+])("%j calls the program that the user has called", (text, expected) => {
+  expect(withProgram(text, "dist/berth")).toBe(expected);
+  expect(withProgram(text, "berth")).toBe(text);
 });

@@ -1,5 +1,4 @@
-import { realpathSync } from "node:fs";
-import { basename } from "node:path/posix";
+import { shellWord } from "../proto/shell-word.ts";
 
 /** How the user has called this program: what a suggested command has to repeat, so that it asks the same agent when it is pasted. */
 export interface Invocation {
@@ -13,28 +12,15 @@ const COMMANDS = /\bberth (pods|status|explain|logs|exec|doctor|cni (?:un)?insta
 
 /** A text whose commands call this program as the user has called it, with the same root directory. */
 export function withInvocation(text: string, { program, rootDir }: Invocation): string {
-  const flag = rootDir === undefined ? "" : ` --root-dir ${quoted(rootDir)}`;
-  return text.replace(COMMANDS, (_, command: string) => `${quoted(program)} ${command}${flag}`);
+  const flag = rootDir === undefined ? "" : ` --root-dir ${shellWord(rootDir)}`;
+  return text.replace(COMMANDS, (_, command: string) => `${shellWord(program)} ${command}${flag}`);
 }
 
-const quoted = (word: string) => (/^[\w./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+/** Any command as a help mentions it; not `berth exec: ` at the start of an error. */
+const MENTIONS =
+  /(?<![\w./-])berth (?=(?:--help|COMMAND|run|pods|explain|status|logs|exec|cni|doctor|version)(?![\w:-]))/g;
 
-export interface StartedProgram {
-  readonly argv0: string;
-  readonly execPath: string;
-  /** A run from source has the name of Bun. */
-  readonly isCompiled: boolean;
-  /** Where the shell finds a program of this name. */
-  readonly which: (name: string) => string | null;
-}
-
-/**
- * What a user types to run this program: its path as it was given, such as `dist/berth`, or its name where the shell finds it by
- * that.
- */
-export function programName({ argv0, execPath, isCompiled, which }: StartedProgram): string {
-  if (!isCompiled) return "berth";
-  const name = basename(argv0);
-  const found = argv0.includes("/") ? which(name) : null;
-  return found === null || realpathSync(found) !== execPath ? argv0 : name;
+/** A text, such as a help, whose commands call this program as the user has called it. */
+export function withProgram(text: string, program: string): string {
+  return text.replace(MENTIONS, () => `${shellWord(program)} `);
 }

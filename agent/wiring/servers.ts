@@ -12,9 +12,9 @@ import { createHealthChecks } from "../serve/api/endpoints/health-checks.ts";
 import { createHealthServer, type HealthServer } from "../serve/api/health-server.ts";
 import type { AgentCommandLine } from "../serve/local/agent-command-line.ts";
 import { summarizeAgent } from "../serve/local/agent-status.ts";
+import { explainPod } from "../serve/local/explain/pod-explanation.ts";
 import { answerLogs } from "../serve/local/local-logs.ts";
 import { type LocalServer, type LocalServerOptions, serveLocal } from "../serve/local/local-server.ts";
-import { explainPod } from "../serve/local/pod-explanation.ts";
 import { summarizePod } from "../serve/local/pod-list.ts";
 import { type KnownPods, unknownPodText } from "../serve/local/unknown-pod.ts";
 import { createHealthRecorder } from "../serve/metrics/health-recorder.ts";
@@ -126,7 +126,7 @@ interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volume
 function serveLocalCommands(
   { root, clock, volumes, logs, knownPods, apiAddress }: LocalServerAdapters,
   agent: Agent,
-  { config: { nodeName }, clusterNode, commandLine }: ServedNode,
+  { config: { nodeName, containerRuntimeEndpoint: runtimeEndpoint }, clusterNode, commandLine }: ServedNode,
 ): LocalServer {
   const { podReports, nodeSummary, clusterSync } = agent;
   const path = root.path(LOCAL_SOCKET);
@@ -147,7 +147,7 @@ function serveLocalCommands(
     const found = reports.filter(({ pod: { metadata } }) => (metadata.namespace ?? "default") === namespace);
     const latest = found.toSorted((a, b) => a.acceptedAt - b.acceptedAt).at(-1);
     if (latest === undefined) throw new ApiError(404, unknownPodText(knownPods(), namespace, name));
-    return explainPod(latest, { refused: nodeSummary.report().refused, reports: podReports.all() });
+    return explainPod(latest, { refused: nodeSummary.report().refused, reports: podReports.all(), runtimeEndpoint });
   };
   const subscribe = (changed: () => void) => {
     const unsubscribes = [podReports.subscribe(changed), nodeSummary.subscribe(changed)];

@@ -1,4 +1,5 @@
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
+import { withEndpoint } from "../../cri/endpoint.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { sizeText } from "../../proto/size-text.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
@@ -182,17 +183,16 @@ const readOnly = (path: string) =>
 
 /** Below these thresholds the node reports DiskPressure, and the scheduler sends it no pods. */
 export const judgeDiskSpace: Judge = (facts, { config }) => {
-  const { evictionHard } = config.node;
   const subject = (path: string) => ({ check: "disk-space", subject: `the free space of ${path}` }) as const;
   return [
     ...judged(facts, "rootSpace", { ...subject(config.rootDir), ifUnreadable: "problem" }, (space) =>
-      judgeSpace(space, "nodefs", evictionHard),
+      judgeSpace(space, "nodefs", config),
     ),
     ...judged(facts, "logSpace", { ...subject(config.podLogsDir), ifUnreadable: "problem" }, (space) =>
-      judgeSpace(space, "nodefs", evictionHard),
+      judgeSpace(space, "nodefs", config),
     ),
     ...judged(facts, "imageSpace", subject("the images"), (space) =>
-      space === undefined ? [] : judgeSpace(space, "imagefs", evictionHard),
+      space === undefined ? [] : judgeSpace(space, "imagefs", config),
     ),
   ];
 };
@@ -200,7 +200,7 @@ export const judgeDiskSpace: Judge = (facts, { config }) => {
 function judgeSpace(
   { path, freeBytes, totalBytes, freeInodes, totalInodes }: PlacedSpace,
   signal: "nodefs" | "imagefs",
-  thresholds: Readonly<Record<string, string>>,
+  { node: { evictionHard: thresholds }, containerRuntimeEndpoint }: CheckedSettings["config"],
 ): readonly Finding[] {
   const found = `${path}: ${sizeText(freeBytes)} of ${sizeText(totalBytes)} free`;
   const limit = thresholdBytes(thresholds[`${signal}.available`], totalBytes);
@@ -208,7 +208,7 @@ function judgeSpace(
   const consequence = "the node reports DiskPressure and gets no pods";
   const cure =
     signal === "imagefs"
-      ? "remove unused images (crictl rmi --prune), or use a larger disk"
+      ? `remove unused images (${withEndpoint("crictl rmi --prune", containerRuntimeEndpoint)}), or use a larger disk`
       : "remove what is not needed (journalctl --vacuum-size=100M, apt-get clean), or use a larger disk";
   if (freeBytes < limit)
     return [

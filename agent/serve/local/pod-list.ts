@@ -6,7 +6,7 @@ import type { LocalNodeReport } from "../../decide/node/local-node-report.ts";
 import type { BlockedReason } from "../../decide/pod/plan.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
 import type { StartTiming } from "../../decide/pod/start-timing.ts";
-import { explainMessage } from "./message-explanation.ts";
+import { explainMessage } from "./explain/message-explanation.ts";
 
 /** One pod of `berth pods -o json`. */
 export interface PodSummary {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { Pod } from "../../../../proto/kubernetes/gen/types.ts";
 import { cureOf } from "./cures.ts";
 
 const resources = { requests: { cpu: "4", memory: "2Gi" } };
@@ -15,7 +15,8 @@ const pod: Pod = {
 const cure = (reason: string, message: string, manifest?: string) =>
   cureOf({ pod, reason, message, manifest, container: undefined, podIP: "" });
 
-const AGAIN = "; after a change of the node move the manifest out of its folder and back";
+const AGAIN =
+  "; after a change of the node move the manifest out of its folder, and back when berth pods does not show the pod any more";
 const shortage = (resource: string, requested: number, used: number, capacity: number) =>
   `Pod was rejected: Node didn't have enough resource: ${resource}, requested: ${requested}, used: ${used}, capacity: ${capacity}`;
 const preemption =
@@ -93,6 +94,51 @@ test("other pods need not end for one that the empty node has no room for", () =
   const { text, commands } = cure("OutOfcpu", shortage("cpu", 4000, 1000, 2000), "/manifests/web.yaml");
   expect(text).toBe(`lower the pod's requests to at most cpu 1 ${HINT}`);
   expect(commands).toEqual(["$EDITOR /manifests/web.yaml"]);
+});
+
+const ALL = "other pods have requested all";
+const fullRows: readonly (readonly [what: string, message: string, text: string])[] = [
+  [
+    "without free cpu",
+    shortage("cpu", 1000, 2000, 2000),
+    `${ALL} cpu of this node: remove cpu from the pod's requests ${HINT}, or end other pods of this node${AGAIN}`,
+  ],
+  [
+    "without free cpu, of which it has less than the pod requests",
+    shortage("cpu", 4000, 2000, 2000),
+    `${ALL} cpu of this node: remove cpu from the pod's requests ${HINT}, or end other pods of this node and lower the requests to at most cpu 2${AGAIN}`,
+  ],
+  [
+    "with less than a mebibyte of memory free",
+    shortage("memory", 2 ** 30, 2 ** 31 - 1000, 2 ** 31),
+    `${ALL} memory of this node: remove memory from the pod's requests ${HINT}, or end other pods of this node${AGAIN}`,
+  ],
+  [
+    "without free cpu and with some memory, for a critical pod",
+    `${preemption}[(res: cpu, q: 4000), (res: memory, q: 1073741824), ]`,
+    `${ALL} cpu of this node: remove cpu from the pod's requests, and lower them to at most memory 1024Mi ${HINT}, or end other pods of this node${AGAIN}`,
+  ],
+  [
+    "without such a device",
+    shortage("example.com/dongle", 1, 0, 0),
+    `this node has no example.com/dongle: start what provides it on this node, such as a device plugin, or remove example.com/dongle from the pod's requests${AGAIN}`,
+  ],
+  [
+    "without huge pages",
+    shortage("hugepages-2Mi", 2 ** 21, 0, 0),
+    `this node has no hugepages-2Mi: reserve huge pages on this node (vm.nr_hugepages) and restart the agent, or remove hugepages-2Mi from the pod's requests${AGAIN}`,
+  ],
+];
+test.each(fullRows)("on a node %s the cure names no request of nothing", (_, message, text) => {
+  const reason = message.startsWith(preemption) ? "UnexpectedAdmissionError" : "OutOfcpu";
+  expect(cure(reason, message, "/manifests/web.yaml").text).toBe(text);
+});
+
+test("a manifest whose path a shell would divide is quoted", () => {
+  expect(cure("NodeName", "", "/my manifests/it's.yaml").commands).toEqual(["$EDITOR '/my manifests/it'\\''s.yaml'"]);
+  expect(cure("NodeName", "", "http://pods.example/?a=1&b=2").commands).toEqual([
+    "curl 'http://pods.example/?a=1&b=2'",
+  ]);
 });
 
 test("a pod of the API is replaced, or runs on another node", () => {

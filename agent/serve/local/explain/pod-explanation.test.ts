@@ -1,10 +1,15 @@
 import { describe, expect, test } from "bun:test";
-import { formatExplanation } from "../../../cli/explanation-text.ts";
-import type { ContainerState, ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { formatExplanation } from "../../../../cli/explanation-text.ts";
+import type { ContainerState, ContainerStatus, Pod } from "../../../../proto/kubernetes/gen/types.ts";
 import { type ExplainedNode, type ExplainedReport, explainPod as explainOnNode } from "./pod-explanation.ts";
 
 const explainPod = (report: ExplainedReport, node: Partial<ExplainedNode> = {}) =>
-  explainOnNode(report, { refused: [], reports: [], ...node });
+  explainOnNode(report, {
+    refused: [],
+    reports: [],
+    runtimeEndpoint: "unix:///run/containerd/containerd.sock",
+    ...node,
+  });
 
 const START = Date.parse("2026-01-01T14:03:07.120Z");
 const pod: Pod = {
@@ -351,12 +356,12 @@ test.each([
   [
     "does not match the node",
     rejected("NodeAffinity", "Predicate NodeAffinity failed"),
-    "or kubectl label in a cluster; after a change of the node move the manifest out of its folder and back",
+    "or kubectl label in a cluster; after a change of the node move the manifest out of its folder, and back when berth pods does not show the pod any more",
   ],
   [
     "does not fit",
     rejected("OutOfcpu", "Node didn't have enough resource: cpu"),
-    "or end other pods of this node; after a change of the node move the manifest out of its folder and back",
+    "or end other pods of this node; after a change of the node move the manifest out of its folder, and back when berth pods does not show the pod any more",
   ],
 ])("a static pod that %s needs no cluster for its cure", (_, status, end) => {
   const { cause } = explainPod({ ...report, source: { kind: "file", path: "/manifests/web.yaml" }, status });
@@ -382,4 +387,22 @@ test("a pod whose host port is taken names the pod that has it", () => {
   const { cause } = explainPod(own, { reports: [{ ...report, pod: withPort("first") }, own] });
   expect(cause?.message).toBe(message);
   expect(cause?.explanation).toBe("hostPort 18080/TCP is taken by shop/first");
+});
+
+test("the commands of crictl and ctr ask the runtime of this agent", () => {
+  const commandsOn = (runtimeEndpoint: string, status: ExplainedReport["status"]) =>
+    explainPod({ ...report, status }, { runtimeEndpoint }).cause?.commands;
+  const never = ofContainer("ErrImageNeverPull", "");
+  expect(commandsOn("unix:///run/containerd/containerd.sock", never)?.slice(0, 2)).toEqual([
+    "crictl images",
+    "ctr -n k8s.io images import FILE.tar",
+  ]);
+  expect(commandsOn("unix:///my state/c.sock", never)?.slice(0, 2)).toEqual([
+    "crictl --runtime-endpoint 'unix:///my state/c.sock' images",
+    "ctr --address '/my state/c.sock' -n k8s.io images import FILE.tar",
+  ]);
+  expect(commandsOn("/run/crio/crio.sock", ofContainer("ErrImagePull", "no space left on device"))).toEqual([
+    "df -h",
+    "crictl --runtime-endpoint unix:///run/crio/crio.sock rmi --prune",
+  ]);
 });

@@ -1,5 +1,6 @@
-import { joinWithAnd } from "../../../proto/join-with-and.ts";
-import type { Probe } from "../../../proto/kubernetes/gen/types.ts";
+import { joinWithAnd } from "../../../../proto/join-with-and.ts";
+import type { Probe } from "../../../../proto/kubernetes/gen/types.ts";
+import { shellWord } from "../../../../proto/shell-word.ts";
 import { type CauseInput, type Cure, type CureRule, isStatic, openManifest } from "./cure-rule.ts";
 import { rejectionRules } from "./rejection-cures.ts";
 
@@ -149,7 +150,7 @@ const rules: readonly CureRule[] = [
     message: /hostPath type check failed: (\S+)/,
     cure: (input, [, path = ""]) => ({
       text: `create ${path} on this node as hostPath.type requires it, or change the type`,
-      commands: [`ls -ld ${path}`, edit(input)],
+      commands: [`ls -ld ${shellWord(path)}`, edit(input)],
     }),
   },
   {
@@ -310,15 +311,11 @@ function probeCommands(input: CauseInput, probe: Probe | undefined): readonly st
   if (httpGet !== undefined) {
     const { scheme = "HTTP", host = podIP || "POD-IP", port, path = "/" } = httpGet;
     const insecure = scheme === "HTTPS" ? "k" : "";
-    return [
-      `curl -v${insecure} ${scheme.toLowerCase()}://${host}:${portOf(port)}${path.startsWith("/") ? path : `/${path}`}`,
-    ];
+    const url = `${scheme.toLowerCase()}://${host}:${portOf(port)}${path.startsWith("/") ? path : `/${path}`}`;
+    return [`curl -v${insecure} ${shellWord(url)}`];
   }
   if (tcpSocket !== undefined) return [`nc -vz ${tcpSocket.host ?? (podIP || "POD-IP")} ${portOf(tcpSocket.port)}`];
   if (grpc !== undefined) return [`grpc_health_probe -addr ${podIP || "POD-IP"}:${grpc.port}`];
   if (exec?.command === undefined) return [];
-  const quoted = exec.command.map((word) =>
-    /^[\w./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`,
-  );
-  return [`berth exec ${podArguments(input)} -c ${container?.name} -- ${quoted.join(" ")}`];
+  return [`berth exec ${podArguments(input)} -c ${container?.name} -- ${exec.command.map(shellWord).join(" ")}`];
 }

@@ -1,12 +1,13 @@
-import { allContainerStatuses, allContainers, containerNamed } from "../../../proto/kubernetes/containers.ts";
-import type { Container, ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { formatMicroTime } from "../../../proto/kubernetes/values/time.ts";
-import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
-import type { DesiredSource } from "../../decide/pod/desired.ts";
-import type { Timeline, TimelineStep } from "../../decide/pod/timeline.ts";
+import { withEndpoint } from "../../../../cri/endpoint.ts";
+import { allContainerStatuses, allContainers, containerNamed } from "../../../../proto/kubernetes/containers.ts";
+import type { Container, ContainerStatus, Pod } from "../../../../proto/kubernetes/gen/types.ts";
+import { formatMicroTime } from "../../../../proto/kubernetes/values/time.ts";
+import type { RejectedManifest } from "../../../decide/node/local-node-report.ts";
+import type { DesiredSource } from "../../../decide/pod/desired.ts";
+import type { Timeline, TimelineStep } from "../../../decide/pod/timeline.ts";
+import { type PodSummary, summarizePod } from "../pod-list.ts";
+import { podState } from "../pod-state.ts";
 import { cureOf } from "./cures.ts";
-import { type PodSummary, summarizePod } from "./pod-list.ts";
-import { podState } from "./pod-state.ts";
 import { explainPortCollision } from "./port-collision.ts";
 
 /** The JSON of `berth explain POD -o json`. Times are RFC 3339, with microseconds. */
@@ -71,6 +72,8 @@ export type ExplainedReport = Parameters<typeof summarizePod>[0] & {
 
 /** What an explanation needs to know of the node. */
 export interface ExplainedNode {
+  /** The endpoint of the container runtime, for the commands that ask it. */
+  readonly runtimeEndpoint: string;
   /** The manifests that the agent refuses. */
   readonly refused: readonly RejectedManifest[];
   /** All pods of the node. */
@@ -78,7 +81,10 @@ export interface ExplainedNode {
 }
 
 /** Explains a pod for `berth explain`: how it has started, and the one cause why it does not go on, with its cure. */
-export function explainPod(report: ExplainedReport, { refused, reports }: ExplainedNode): PodExplanation {
+export function explainPod(
+  report: ExplainedReport,
+  { refused, reports, runtimeEndpoint }: ExplainedNode,
+): PodExplanation {
   const summary = summarizePod(report);
   const { pod, source } = report;
   const owners = reports.map((each) => ({ ...each, isRejected: each.status.phase === "Failed" }));
@@ -94,7 +100,7 @@ export function explainPod(report: ExplainedReport, { refused, reports }: Explai
     source: sourceText(source),
     ...(problem !== undefined && { refused: problem }),
     timeline: timelineOf(pod, report),
-    ...(cause && { cause }),
+    ...(cause && { cause: { ...cause, commands: cause.commands.map((each) => withEndpoint(each, runtimeEndpoint)) } }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { ContainerPort, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { ContainerPort, Pod } from "../../../../proto/kubernetes/gen/types.ts";
 import { explainPortCollision, type PortOwner } from "./port-collision.ts";
 
 const podWith = (name: string, ...ports: readonly Partial<ContainerPort>[]): Pod => ({

@@ -1,4 +1,5 @@
-import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, Pod } from "../../../../proto/kubernetes/gen/types.ts";
+import { shellWord } from "../../../../proto/shell-word.ts";
 
 /** Why a pod does not start, or is not ready, as `berth pods` shows it, and the facts that the text of its cure names. */
 export interface CauseInput {
@@ -32,4 +33,4 @@ export const isStatic = ({ manifest }: CauseInput) => manifest !== undefined;
 
 /** The command that opens the manifest in the user's editor, or shows one that comes from a URL. The CLI replaces `$EDITOR` if the variable is not set. */
 export const openManifest = (manifest: string) =>
-  /^https?:/.test(manifest) ? `curl ${manifest}` : `$EDITOR ${manifest}`;
+  `${/^https?:/.test(manifest) ? "curl" : "$EDITOR"} ${shellWord(manifest)}`;

@@ -1,7 +1,7 @@
-import { joinWithAnd } from "../../../proto/join-with-and.ts";
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { ANY_ADDRESS, type HostPort, hostPorts } from "../../decide/admission/node-usage.ts";
-import type { StageKind } from "../../decide/pod/stage.ts";
+import { joinWithAnd } from "../../../../proto/join-with-and.ts";
+import type { Pod } from "../../../../proto/kubernetes/gen/types.ts";
+import { ANY_ADDRESS, type HostPort, hostPorts } from "../../../decide/admission/node-usage.ts";
+import type { StageKind } from "../../../decide/pod/stage.ts";
 
 /** The kubelet's words about a pod whose host ports are taken. */
 const NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports";

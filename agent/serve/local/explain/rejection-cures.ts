@@ -1,50 +1,9 @@
-import { joinWithAnd } from "../../../proto/join-with-and.ts";
-import { type CauseInput, type Cure, type CureRule, isStatic, openManifest } from "./cure-rule.ts";
-import { type Shortage, shortagesOf } from "./shortage.ts";
-
-/** A rejected pod, and one that has ended, does not start again: it has to be replaced. */
-const replaceCommand = ({ manifest, pod: { metadata } }: CauseInput): string =>
-  manifest === undefined ? `kubectl -n ${metadata.namespace} delete pod ${metadata.name}` : openManifest(manifest);
-
-/** What follows a change of the node: a changed manifest is a new pod, an unchanged one is not tried again. */
-const retryText = ({ manifest }: CauseInput) =>
-  manifest?.startsWith("/") === true ? "; after a change of the node move the manifest out of its folder and back" : "";
+import { joinWithAnd } from "../../../../proto/join-with-and.ts";
+import { type CauseInput, type Cure, type CureRule, isStatic } from "./cure-rule.ts";
+import { cureInPod, cureInPodOrNode } from "./replaced-pod.ts";
+import { shortageCure } from "./shortage-cure.ts";
 
 const describeNode = ({ pod: { spec } }: CauseInput) => `kubectl describe node ${spec.nodeName ?? ""}`.trimEnd();
-
-/** A cure by a change of the manifest or of the node. */
-const cureInPodOrNode = (input: CauseInput, text: string, ...commands: readonly string[]): Cure => ({
-  text: `${text}${retryText(input)}`,
-  commands: [...commands, replaceCommand(input)],
-});
-
-/** A cure by a change of the manifest alone. */
-const cureInPod = (input: CauseInput, text: string): Cure => ({ text, commands: [replaceCommand(input)] });
-
-function shortageCure(input: CauseInput): Cure {
-  const shortages = shortagesOf(input.pod, input.message);
-  const largerNode = isStatic(input) ? "" : ", or run it on a larger node";
-  if (shortages.some(({ resource }) => resource === "pods") || input.reason === "OutOfpods")
-    return cureInPodOrNode(
-      input,
-      `end other pods of this node${isStatic(input) ? "" : ", run it on another one"}, or raise maxPods (podsPerCore) in the agent's configuration`,
-      "berth pods",
-    );
-  const most = shortages.length === 0 ? "" : ` to at most ${joinWithAnd(shortages.map(mostText))}`;
-  const lower = `lower the pod's requests${most} (resources.requests; a limit without a request counts as a request)`;
-  // Even the empty node has less than that.
-  if (shortages.some(({ requested, capacity = requested }) => requested > capacity))
-    return cureInPod(input, `${lower}${largerNode}`);
-  return cureInPodOrNode(input, `${lower}, or end other pods of this node${largerNode}`, "berth pods");
-}
-
-const inBytes = /^(memory|ephemeral-storage|hugepages-.*)$/;
-
-/** What a manifest may say at most: `cpu 1750m`, `memory 512Mi`. */
-function mostText({ resource, free }: Shortage): string {
-  if (inBytes.test(resource)) return `${resource} ${Math.floor(free / 2 ** 20)}Mi`;
-  return `${resource} ${resource === "cpu" && free % 1000 !== 0 ? `${free}m` : free / (resource === "cpu" ? 1000 : 1)}`;
-}
 
 function selectionCure(input: CauseInput): Cure {
   const { nodeSelector = {}, affinity } = input.pod.spec;

@@ -1,4 +1,4 @@
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { Pod } from "../../../../proto/kubernetes/gen/types.ts";
 import { explainShortage } from "./shortage.ts";
 
 /**

@@ -1,7 +1,7 @@
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { podRequests } from "../../../proto/kubernetes/pod-resources.ts";
-import { toAmounts } from "../../../proto/kubernetes/resource-list.ts";
-import { sizeText } from "../../../proto/size-text.ts";
+import type { Pod } from "../../../../proto/kubernetes/gen/types.ts";
+import { podRequests } from "../../../../proto/kubernetes/pod-resources.ts";
+import { toAmounts } from "../../../../proto/kubernetes/resource-list.ts";
+import { sizeText } from "../../../../proto/size-text.ts";
 
 /** The kubelet's message about a pod that does not fit its node. CPU is in milli-CPUs, memory and storage in bytes. */
 const SHORTAGE = /Node didn't have enough resource: (\S+), requested: (\d+), used: (\d+), capacity: (\d+)/;

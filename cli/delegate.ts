@@ -33,8 +33,8 @@ async function execute(conf: DelegateConf, call: DelegateCall, signal: AbortSign
   ]);
   const { files, executor } = createLocalExecutor(conf, "berth-cni");
   const confDir = await chainFolderOf(files, conf);
-  const timeLeft = createTimeLimit(call.timeLeftMs, createClock(), signal);
-  const deps = { ...executor, cni: executor.createCni(() => {}, timeLeft), files, confDir };
+  const timeLimit = createTimeLimit(call.timeLeftMs, createClock(), signal);
+  const deps = { ...executor, cni: executor.createCni(() => {}, timeLimit), timeLimit, files, confDir };
   return await executeCall({ ...deps, definitions: definitionsOfAgent(conf) }, call, signal);
 }
 

@@ -8,6 +8,7 @@ import { pollUntil } from "../test/bed/poll-until.ts";
 import { FakeAttachmentLocks } from "../test/fakes/attachment-locks.ts";
 import { FakeClock } from "../test/fakes/clock.ts";
 import { type AttachmentLocks, createAttachmentLocks, type ShareLocks } from "./attachment-locks.ts";
+import type { CniError } from "./error.ts";
 
 let folder: string;
 let clock: FakeClock;
@@ -22,6 +23,7 @@ afterEach(() => rm(folder, { recursive: true }));
 /** Locks of their own, as another process has them: flock(2) is held by the open file. */
 const createLocks = () => createAttachmentLocks({ files: createFiles(folder), clock, description: "a test" });
 const { signal } = new AbortController();
+const patient = { signal };
 const kinds: readonly (readonly [kind: string, create: () => AttachmentLocks])[] = [
   ["the kernel's locks", createLocks],
   ["the fake locks", () => fake.ofProcess(signal)],
@@ -47,10 +49,10 @@ test.each(kinds)(
   async (_, create) => {
     const notes: string[] = [];
     const [first, second, third] = ["first", "second", "other"].map((name) => createWork(notes, name));
-    const running = [create().withAttachment(key, first!.work, signal)];
+    const running = [create().withAttachment(key, first!.work, patient)];
     await first!.begins;
-    running.push(create().withAttachment(key, second!.work, signal));
-    running.push(create().withAttachment(other, third!.work, signal));
+    running.push(create().withAttachment(key, second!.work, patient));
+    running.push(create().withAttachment(other, third!.work, patient));
     await third!.begins;
     await clock.advance(1000);
     expect(notes).toEqual(["first begins", "other begins"]);
@@ -75,20 +77,20 @@ test.each(kinds)(
   async (_, create) => {
     const notes: string[] = [];
     const [adding, collecting, deleting] = ["add", "gc", "del"].map((name) => createWork(notes, name));
-    const added = create().withAttachment(key, adding!.work, signal);
+    const added = create().withAttachment(key, adding!.work, patient);
     await adding!.begins;
-    const collected = create().withNetwork("pods", collecting!.work, signal);
+    const collected = create().withNetwork("pods", collecting!.work, patient);
     await clock.advance(1000);
     expect(notes).toEqual(["add begins"]);
     adding!.end();
     await added;
     await clock.advance(1000);
     await collecting!.begins;
-    const deleted = create().withAttachment(other, deleting!.work, signal);
+    const deleted = create().withAttachment(other, deleting!.work, patient);
     await create().withAttachment(
       { ...key, network: "another" },
       async () => void notes.push("another network"),
-      signal,
+      patient,
     );
     await clock.advance(1000);
     collecting!.end();
@@ -117,13 +119,13 @@ test("a plugin that outlives its executor holds up the next one, and the garbage
     for (const descriptor of descriptors) closeSync(descriptor);
     await dead.work();
   };
-  void createLocks().withAttachment(key, die, signal);
+  void createLocks().withAttachment(key, die, patient);
   await dead.begins;
   const notes: string[] = [];
   const note = async (name: string) => void notes.push(name);
   const waiting = [
-    createLocks().withAttachment(key, () => note("del"), signal),
-    createLocks().withNetwork("pods", () => note("gc"), signal),
+    createLocks().withAttachment(key, () => note("del"), patient),
+    createLocks().withNetwork("pods", () => note("gc"), patient),
   ];
   await clock.advance(1000);
   expect(notes).toEqual([]);
@@ -141,12 +143,12 @@ test.each(kinds)(
   "%s: a failure releases the lock, and a waiting executor gives up when its signal aborts",
   async (_, create) => {
     const failure = new Error("plugin");
-    await expect(create().withAttachment(key, () => Promise.reject(failure), signal)).rejects.toBe(failure);
+    await expect(create().withAttachment(key, () => Promise.reject(failure), patient)).rejects.toBe(failure);
     const holder = createWork([], "holder");
-    const held = create().withAttachment(key, holder.work, signal);
+    const held = create().withAttachment(key, holder.work, patient);
     await holder.begins;
     const abort = new AbortController();
-    const waiting = create().withAttachment(key, async () => "never", abort.signal);
+    const waiting = create().withAttachment(key, async () => "never", { signal: abort.signal });
     abort.abort(new Error("too late"));
     await expect(waiting).rejects.toThrow("too late");
     holder.end();
@@ -156,15 +158,15 @@ test.each(kinds)(
 
 test("the fake locks: a plugin that outlives its executor holds up the next one until it ends", async () => {
   const [executor, plugin] = [new AbortController(), createWork([], "plugin")];
-  void fake.ofProcess(executor.signal).withAttachment(key, (share) => fake.inherit(share(), plugin.work), signal);
+  void fake.ofProcess(executor.signal).withAttachment(key, (share) => fake.inherit(share(), plugin.work), patient);
   await plugin.begins;
   executor.abort();
   const notes: string[] = [];
   const note = async (name: string) => void notes.push(name);
   const next = fake.ofProcess(signal);
   const waiting = [
-    next.withAttachment(key, () => note("del"), signal),
-    next.withNetwork("pods", () => note("gc"), signal),
+    next.withAttachment(key, () => note("del"), patient),
+    next.withNetwork("pods", () => note("gc"), patient),
   ];
   await clock.advance(1000);
   expect(notes).toEqual([]);
@@ -177,8 +179,64 @@ test("the fake locks: a plugin that outlives its executor holds up the next one 
 test("the fake locks: those of an executor that has ended are free", async () => {
   const executor = new AbortController();
   const work = createWork([], "executor");
-  void fake.ofProcess(executor.signal).withAttachment(key, work.work, signal);
+  void fake.ofProcess(executor.signal).withAttachment(key, work.work, patient);
   await work.begins;
   executor.abort();
-  expect(await fake.ofProcess(signal).withAttachment(key, async () => "free", signal)).toBe("free");
+  expect(await fake.ofProcess(signal).withAttachment(key, async () => "free", patient)).toBe("free");
+});
+
+test.each(kinds)(
+  "%s: a waiting executor gives up when its caller's time is over, with the code for a later try",
+  async (_, create) => {
+    const holder = createWork([], "holder");
+    const held = create().withAttachment(key, holder.work, patient);
+    await holder.begins;
+    const endMs = clock.monotonicMs() + 900;
+    const wait = { signal, leftMs: () => endMs - clock.monotonicMs() };
+    const waiting = [
+      create().withAttachment(key, async () => "never", wait),
+      create().withNetwork("pods", async () => "never", wait),
+    ].map((each) => each.then(String, (error: unknown) => [clock.monotonicMs() >= endMs, (error as CniError).code]));
+    await clock.advance(899);
+    await clock.advance(1);
+    expect(await Promise.all(waiting)).toEqual([
+      [true, 11],
+      [true, 11],
+    ]);
+    holder.end();
+    await held;
+    expect(await create().withAttachment(key, async () => "free", { signal, leftMs: () => 0 })).toBe("free");
+  },
+);
+
+test("the error of a wait names the processes that hold the lock, with their commands and since when", async () => {
+  const holder = createWork([], "holder");
+  let plugin: Bun.Subprocess | undefined;
+  const held = createLocks().withAttachment(
+    key,
+    async (share) => {
+      plugin = Bun.spawn(["sleep", "60"], { stdio: ["ignore", "ignore", "ignore", ...share()] });
+      await holder.work();
+    },
+    patient,
+  );
+  await holder.begins;
+  const late = { signal, leftMs: () => 0 };
+  const messageOf = (work: Promise<unknown>) => work.then(String, ({ message }: Error) => message);
+  const ofAttachment = await messageOf(createLocks().withAttachment(key, async () => "never", late));
+  const ofNetwork = await messageOf(createLocks().withNetwork("pods", async () => "never", late));
+  const both = (text: string) =>
+    [`pid ${process.pid} (`, `pid ${plugin?.pid} (sleep 60)`].every((pid) => text.includes(pid));
+  expect(ofAttachment).toMatch(
+    /^eth0 of a in the network pods: pid .* and pid .* work on it since \d{4}-\d\d-\d\dT[\d:]+Z, and this call has no time left to wait$/,
+  );
+  expect(ofNetwork).toMatch(/^the network pods: pid .* and pid .* work on it, and this call has no time left to wait$/);
+  expect([both(ofAttachment), both(ofNetwork)]).toEqual([true, true]);
+  plugin?.kill("SIGKILL");
+  await plugin?.exited;
+  expect(await messageOf(createLocks().withAttachment(key, async () => "never", late))).toContain(
+    " works on it since ",
+  );
+  holder.end();
+  await held;
 });

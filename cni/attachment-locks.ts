@@ -2,7 +2,12 @@ import { type Clock, sleep } from "../host/clock.ts";
 import type { Files } from "../host/fs/files.ts";
 import { inFolder } from "../host/fs/in-folder.ts";
 import { type LockMode, takeLock } from "../host/lock.ts";
+import { usersOfFile } from "../host/lock-holders.ts";
+import { joinWithAnd } from "../proto/join-with-and.ts";
+import { formatTime } from "../proto/kubernetes/values/time.ts";
+import { truncateText } from "../proto/truncate-text.ts";
 import { type AttachmentKey, cacheFileName } from "./cache-entry.ts";
+import { CniError, cniCodes } from "./error.ts";
 
 /**
  * Locks across processes: one executor per attachment, and GC only while no ADD and DEL of its network runs. Specification,
@@ -11,9 +16,16 @@ import { type AttachmentKey, cacheFileName } from "./cache-entry.ts";
  */
 export interface AttachmentLocks {
   /** Runs `work` while no other process works on this attachment, nor collects the garbage of its network. */
-  withAttachment<T>(key: AttachmentKey, work: (shareLocks: ShareLocks) => Promise<T>, signal: AbortSignal): Promise<T>;
+  withAttachment<T>(key: AttachmentKey, work: (shareLocks: ShareLocks) => Promise<T>, wait: LockWait): Promise<T>;
   /** Runs `work` while no other process works on any attachment of this network. */
-  withNetwork<T>(network: string, work: (shareLocks: ShareLocks) => Promise<T>, signal: AbortSignal): Promise<T>;
+  withNetwork<T>(network: string, work: (shareLocks: ShareLocks) => Promise<T>, wait: LockWait): Promise<T>;
+}
+
+/** How long to wait for a lock that is held: until the signal aborts, whose reason is then the error, or until no time is left. */
+export interface LockWait {
+  readonly signal: AbortSignal;
+  /** The time of the caller that is left, in milliseconds; unlimited without it. At its end the error has code 11, and names the holder. */
+  readonly leftMs?: () => number;
 }
 
 /**
@@ -27,7 +39,7 @@ export const shareNoLocks: ShareLocks = () => [];
 
 export interface AttachmentLocksDeps {
   /** Rooted at the cache's folder; the locks are in its folder `locks`, where no other program looks for results. */
-  readonly files: Pick<Files, "path" | "makeFolder">;
+  readonly files: Pick<Files, "path" | "makeFolder" | "stat">;
   readonly clock: Clock;
   /** Written into the file of a lock that one process alone holds, so that `head /var/lib/cni/locks/*` shows its holder. */
   readonly description: string;
@@ -37,22 +49,40 @@ const FOLDER = "locks";
 /** flock(2) without waiting, since one that waits would block the process. It hardly ever waits, so few tries follow. */
 const FIRST_WAIT_MS = 5;
 const MAX_WAIT_MS = 200;
+/** As much of a command as a line of a log can bear. */
+const MAX_COMMAND = 100;
+const forever = () => Number.POSITIVE_INFINITY;
 
 export function createAttachmentLocks({ files, clock, description }: AttachmentLocksDeps): AttachmentLocks {
-  async function take(name: string, mode: LockMode, signal: AbortSignal) {
+  async function take(name: string, mode: LockMode, what: string, { signal, leftMs = forever }: LockWait) {
     for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(MAX_WAIT_MS, waitMs * 2)) {
       signal.throwIfAborted();
       const lock = await inFolder(files, FOLDER, () => takeLock(files.path(FOLDER, name), description, mode));
       if (lock.held) return lock;
-      await sleep(clock, waitMs, signal);
+      const left = leftMs();
+      if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `${what}: ${await describeHolder(name, lock.holder)}`);
+      await sleep(clock, Math.min(waitMs, left), signal);
     }
   }
 
+  /** Who holds a lock, and since when: a plugin may have outlived the process that has taken it. `taker`: what that has written. */
+  async function describeHolder(name: string, taker: string): Promise<string> {
+    // Shared holders write nothing.
+    const takenAt = taker === "" ? undefined : (await files.stat(`${FOLDER}/${name}`))?.modifiedMs;
+    const holders = (await usersOfFile(files.path(FOLDER, name))).map(
+      ({ pid, command }) => `pid ${pid}${command === "" ? "" : ` (${truncateText(command, MAX_COMMAND)})`}`,
+    );
+    const who = holders.length === 0 ? taker || "another process" : joinWithAnd(holders);
+    const since = takenAt === undefined ? "" : ` since ${formatTime(takenAt)}`;
+    return `${who} ${holders.length > 1 ? "work" : "works"} on it${since}, and this call has no time left to wait`;
+  }
+
   return {
-    async withAttachment(key, work, signal) {
-      const network = await take(networkFile(key.network), "shared", signal);
+    async withAttachment(key, work, wait) {
+      const network = await take(networkFile(key.network), "shared", `the network ${key.network}`, wait);
       try {
-        const own = await take(cacheFileName(key), "exclusive", signal);
+        const what = `${key.ifName} of ${key.containerId} in the network ${key.network}`;
+        const own = await take(cacheFileName(key), "exclusive", what, wait);
         try {
           return await work(() => [network.share(), own.share()]);
         } finally {
@@ -62,8 +92,8 @@ export function createAttachmentLocks({ files, clock, description }: AttachmentL
         network.release();
       }
     },
-    async withNetwork(name, work, signal) {
-      const lock = await take(networkFile(name), "exclusive", signal);
+    async withNetwork(name, work, wait) {
+      const lock = await take(networkFile(name), "exclusive", `the network ${name}`, wait);
       try {
         return await work(() => [lock.share()]);
       } finally {

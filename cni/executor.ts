@@ -13,7 +13,7 @@ import type { InProcessPlugin } from "./plugin-call.ts";
 import { createPluginCalls, type PluginCallRecord } from "./plugin-calls.ts";
 import { createResultCache, type ResultCache, type UnreadableEntry } from "./result-cache.ts";
 import { createSetDefaultRoute, type SetDefaultRoute } from "./secondary/default-route.ts";
-import { type TimeLeft, unlimited } from "./time-limit.ts";
+import { type TimeLimit, unlimited } from "./time-limit.ts";
 
 export interface ExecutorOptions {
   readonly exec: Exec;
@@ -47,10 +47,10 @@ export interface Executor {
   /** Removes the built-in networks that have no pods. Rejects with `CniError`, and with the signal's reason when that aborts. */
   removeIdleNetworks(signal: AbortSignal): Promise<IdleRemoval>;
   /**
-   * Executes networks, and calls `onCall` after each call of a plugin. `timeLeft` is that of the one call for which it is created; without
+   * Executes networks, and calls `onCall` after each call of a plugin. `timeLimit` is that of the one call for which it is created; without
    * it each plugin has the time of a plugin.
    */
-  createCni(onCall: (record: PluginCallRecord) => void, timeLeft?: TimeLeft): Cni;
+  createCni(onCall: (record: PluginCallRecord) => void, timeLimit?: TimeLimit): Cni;
 }
 
 /** A plugin may take as long as a DHCP server takes to answer. */
@@ -81,11 +81,11 @@ export function createExecutor(options: ExecutorOptions): Executor {
     inProcess,
     recordedAttachments: () => recordedAttachments(BUILTIN_FOLDER, cacheFiles.root),
     removeIdleNetworks: (signal) => removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER, locks }, signal),
-    createCni: (onCall, timeLeft = unlimited) =>
+    createCni: (onCall, timeLimit = unlimited) =>
       createCni({
         createCallPlugin: (shareLocks) =>
-          createPluginCalls({ binaries: binaries.forCall(shareLocks, timeLeft), inProcess, clock, onCall }),
-        ...{ cache, locks },
+          createPluginCalls({ binaries: binaries.forCall(shareLocks, timeLimit), inProcess, clock, timeLimit, onCall }),
+        ...{ cache, locks, timeLimit },
       }),
   };
 }

@@ -12,6 +12,7 @@ import { createCni } from "./network.ts";
 import type { InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { createPluginCalls } from "./plugin-calls.ts";
 import { createResultCache, type ResultCache } from "./result-cache.ts";
+import { unlimited } from "./time-limit.ts";
 import type { CniVersion } from "./version.ts";
 
 let folder: string;
@@ -62,7 +63,12 @@ function createFixture(answers: Readonly<Record<string, Answer>> = {}, changed: 
   };
   const callPlugin = createPluginCalls({ binaries: plugins, inProcess: new Map(), clock });
   const locks = createAttachmentLocks({ files, clock, description: "a test" });
-  return { calls, aside, cache, cni: createCni({ createCallPlugin: () => callPlugin, cache, locks }) };
+  return {
+    calls,
+    aside,
+    cache,
+    cni: createCni({ createCallPlugin: () => callPlugin, cache, locks, timeLimit: unlimited }),
+  };
 }
 
 function bridgeResult({ conf: { cniVersion }, netns }: PluginCall) {

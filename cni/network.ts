@@ -11,12 +11,15 @@ import { type Attachment, chainStatus, collectChain } from "./chain.ts";
 import type { NetworkConf } from "./conf.ts";
 import { CniError, cniCodes, throwFailures } from "./error.ts";
 import { checkParameters } from "./names.ts";
+import type { CniVerb } from "./plugin-call.ts";
 import type { CallPlugin } from "./plugin-calls.ts";
+import type { TimeLimit } from "./time-limit.ts";
 import { isAtLeast } from "./version.ts";
 
 /**
  * Executes networks as the specification's section 3 says. Every method rejects with the `CniError` of the plugin that failed, with
- * `FilesError` if the cache cannot be used, and with the signal's reason when that aborts.
+ * `FilesError` if the cache cannot be used, with code 11 if another process works on the attachment for longer than the caller's time
+ * allows, and with the signal's reason when that aborts.
  */
 export interface Cni {
   /**
@@ -53,25 +56,28 @@ export type ChooseValid = (cached: readonly CachedAttachment[]) => Promise<reado
 
 export interface CniDeps extends Pick<AttachmentDeps, "cache"> {
   readonly locks: AttachmentLocks;
+  /** Limits how long a call waits for the locks. */
+  readonly timeLimit: Pick<TimeLimit, "ofLock">;
   /** Creates the function that calls plugins while these locks are held. */
   readonly createCallPlugin: (shareLocks: ShareLocks) => CallPlugin;
 }
 
 export function createCni(deps: CniDeps): Cni {
-  const { cache, createCallPlugin, locks } = deps;
+  const { cache, createCallPlugin, locks, timeLimit } = deps;
+  const waitFor = (verb: CniVerb, signal: AbortSignal) => ({ signal, leftMs: () => timeLimit.ofLock(verb) });
   const depsWith = (share: ShareLocks): AttachmentDeps => ({ cache, callPlugin: createCallPlugin(share) });
   return {
     async add(conf, attachment, signal, undoSignal = signal) {
       checkParameters(attachment);
       const key = keyOf(conf.name, attachment);
       const add = (share: ShareLocks) => addAttachment(depsWith(share), conf, key, attachment, { signal, undoSignal });
-      return await locks.withAttachment(key, add, signal);
+      return await locks.withAttachment(key, add, waitFor("ADD", signal));
     },
     async del(network, attachment, conf, signal) {
       checkParameters(attachment);
       const key = keyOf(network, attachment);
       const del = (share: ShareLocks) => deleteAttachment(depsWith(share), key, attachment, conf, signal);
-      await locks.withAttachment(key, del, signal);
+      await locks.withAttachment(key, del, waitFor("DEL", signal));
     },
     async check(conf, attachment, signal) {
       checkParameters(attachment);
@@ -81,7 +87,7 @@ export function createCni(deps: CniDeps): Cni {
       if (disableCheck) return "disabled";
       const key = keyOf(name, attachment);
       const check = (share: ShareLocks) => checkAttachment(depsWith(share), conf, key, attachment.netns, signal);
-      await locks.withAttachment(key, check, signal);
+      await locks.withAttachment(key, check, waitFor("CHECK", signal));
       return "checked";
     },
     async status(conf, signal) {
@@ -92,7 +98,7 @@ export function createCni(deps: CniDeps): Cni {
     async gc(conf, chooseValid, signal) {
       if (conf.disableGC) return undefined;
       const collect = (share: ShareLocks) => collectGarbageOfNetwork(depsWith(share), conf, chooseValid, signal);
-      return await locks.withNetwork(conf.name, collect, signal);
+      return await locks.withNetwork(conf.name, collect, waitFor("GC", signal));
     },
   };
 }

@@ -91,7 +91,7 @@ test("a plugin that hangs is killed at its time limit, with what it has started"
 
 test("a plugin has the time that its call has left, if that is less", async () => {
   await writePlugin(folder, "bridge", { ADD: { before: "sleep 60" }, DEL: { before: "sleep 60" } });
-  const binaries = createBinaries().forCall(shareNoLocks, (verb) => (verb === "ADD" ? 300 : 0));
+  const binaries = createBinaries().forCall(shareNoLocks, { ofPlugin: (verb) => (verb === "ADD" ? 300 : 0) });
   const killed = { code: 0, message: `${folder}/bridge did not end within 300 ms`, plugin: "bridge" };
   expect(await failureOf(binaries.call(call, signal))).toMatchObject(killed);
   expect(describeCniError(await failureOf(binaries.call({ ...call, verb: "DEL" }, signal)))).toBe(

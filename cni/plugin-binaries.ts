@@ -6,7 +6,7 @@ import { CniError, cniCodes } from "./error.ts";
 import { findPlugin } from "./find-plugin.ts";
 import type { InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { type PluginExit, readPluginOutput, readVersions } from "./plugin-output.ts";
-import { type TimeLeft, unlimited } from "./time-limit.ts";
+import { type TimeLimit, unlimited } from "./time-limit.ts";
 import { CURRENT_VERSION } from "./version.ts";
 
 /** The plugins that are programs of this machine. A call resolves with the JSON object that the plugin has printed, of the version that it names. */
@@ -16,7 +16,7 @@ export interface PluginBinaries extends InProcessPlugin {
   /** The versions that the plugin speaks, by VERSION. */
   versions(type: string, signal: AbortSignal): Promise<readonly string[]>;
   /** The same binaries for one call of a network: their processes inherit its locks, and end in the time that it has left. */
-  forCall(shareLocks: ShareLocks, timeLeft: TimeLeft): InProcessPlugin;
+  forCall(shareLocks: ShareLocks, timeLimit: Pick<TimeLimit, "ofPlugin">): InProcessPlugin;
 }
 
 export interface PluginBinariesOptions {
@@ -57,12 +57,12 @@ export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: P
     return readPluginOutput(type, await runToExit(exec, path, type, options));
   }
 
-  const forCall = (shareLocks: ShareLocks, timeLeft: TimeLeft): InProcessPlugin => ({
+  const forCall: PluginBinaries["forCall"] = (shareLocks, timeLimit) => ({
     call: (call, signal) =>
       run(String(call.conf["type"]), variablesOf(call), {
         stdin: JSON.stringify(call.conf),
         inheritedDescriptors: shareLocks(),
-        timeoutMs: Math.min(timeoutMs, timeLeft(call.verb)),
+        timeoutMs: Math.min(timeoutMs, timeLimit.ofPlugin(call.verb)),
         signal,
       }),
   });

@@ -4,6 +4,7 @@ import { parseNetworkConf } from "./conf.ts";
 import { CniError } from "./error.ts";
 import type { InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { createPluginCalls, type PluginCallRecord } from "./plugin-calls.ts";
+import { createTimeLimit } from "./time-limit.ts";
 
 const conf = parseNetworkConf('{"cniVersion":"1.0.0","name":"pods","plugins":[{"type":"bridge"}]}', "a list");
 const [plugin] = conf.plugins;
@@ -14,6 +15,7 @@ const { signal } = new AbortController();
 function createFixture(
   answers: readonly (object | Error)[],
   inProcess: ReadonlyMap<string, InProcessPlugin> = new Map(),
+  timeLeftMs?: number,
 ) {
   const clock = new FakeClock();
   const calls: PluginCall[] = [];
@@ -27,7 +29,9 @@ function createFixture(
       return answer as Record<string, unknown>;
     },
   };
-  const callPlugin = createPluginCalls({ binaries, inProcess, clock, onCall: (record) => void records.push(record) });
+  const onCall = (record: PluginCallRecord) => void records.push(record);
+  const timeLimit = createTimeLimit(timeLeftMs, clock, signal);
+  const callPlugin = createPluginCalls({ binaries, inProcess, clock, timeLimit, onCall });
   return { clock, calls, records, callPlugin };
 }
 
@@ -112,4 +116,14 @@ test("no try follows when the signal aborts", async () => {
   abort.abort(new Error("stopping"));
   expect(await failure).toEqual(new Error("stopping"));
   expect(calls).toHaveLength(1);
+});
+
+test("without time for another try the plugin's own error is final, and is not that of a call that was not made", async () => {
+  // Tries after 0, 207 and 714 ms; 7/8 of the time is over before a fourth one.
+  const { callPlugin, calls, clock } = createFixture(Array.from({ length: 5 }, later), new Map(), 1_500);
+  const checking = callPlugin("CHECK", conf, plugin!, { target }, signal);
+  const failure = checking.catch((error: unknown) => error);
+  await clock.advance(10_000);
+  expect(await failure).toMatchObject({ code: 11, message: "the daemon starts" });
+  expect(calls).toHaveLength(3);
 });

@@ -3,6 +3,7 @@ import type { NetworkConf, PluginConf } from "./conf.ts";
 import { CniError, cniCodes } from "./error.ts";
 import type { CniVerb, InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { deriveRequest, type RequestInput } from "./request.ts";
+import type { TimeLimit } from "./time-limit.ts";
 import { toCniError } from "./to-cni-error.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -27,6 +28,8 @@ export interface PluginCallsDeps {
   /** The plugins of this process by their `type`. They come before binaries of the same name. */
   readonly inProcess: ReadonlyMap<string, InProcessPlugin>;
   readonly clock: Clock;
+  /** Limits how long a plugin that asks for another try is waited for. */
+  readonly timeLimit?: Pick<TimeLimit, "ofPlugin">;
   readonly onCall?: ((record: PluginCallRecord) => void) | undefined;
 }
 
@@ -45,7 +48,7 @@ export type CallPlugin = (
 /** A plugin that answers "try again later" is called again after each of these times. */
 const RETRY_AFTER_MS = [200, 500, 1000, 2000] as const;
 
-export function createPluginCalls({ binaries, inProcess, clock, onCall }: PluginCallsDeps): CallPlugin {
+export function createPluginCalls({ binaries, inProcess, clock, timeLimit, onCall }: PluginCallsDeps): CallPlugin {
   async function callOnce(
     verb: CniVerb,
     network: string,
@@ -85,6 +88,8 @@ export function createPluginCalls({ binaries, inProcess, clock, onCall }: Plugin
         return await callOnce(verb, network.name, request, signal);
       } catch (error) {
         if (!(error instanceof CniError) || error.code !== cniCodes.tryAgainLater) throw error;
+        // Without time for another try the plugin's own words are the error.
+        if (timeLimit !== undefined && timeLimit.ofPlugin(verb) <= waitMs) throw error;
         // Between two ADDs of an attachment there must be a DEL. It is best-effort: the next ADD says what is wrong.
         if (verb === "ADD") await callOnce("DEL", network.name, request, signal).catch(ignoreCniError);
         await sleep(clock, waitMs, signal);

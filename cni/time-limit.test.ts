@@ -6,26 +6,30 @@ const staying = new AbortController().signal;
 
 test("ADD ends after three quarters of the caller's time, and DEL, which undoes it, an eighth before the end", async () => {
   const clock = new FakeClock();
-  const timeLeft = createTimeLimit(120_000, clock, staying);
-  expect([timeLeft("ADD"), timeLeft("DEL"), timeLeft("CHECK")]).toEqual([90_000, 105_000, 105_000]);
+  const timeLimit = createTimeLimit(120_000, clock, staying);
+  expect([timeLimit.ofPlugin("ADD"), timeLimit.ofPlugin("DEL"), timeLimit.ofPlugin("CHECK")]).toEqual([
+    90_000, 105_000, 105_000,
+  ]);
   await clock.advance(60_000);
-  expect([timeLeft("ADD"), timeLeft("DEL")]).toEqual([30_000, 45_000]);
+  expect([timeLimit.ofPlugin("ADD"), timeLimit.ofPlugin("DEL")]).toEqual([30_000, 45_000]);
   await clock.advance(40_000);
-  expect([timeLeft("ADD"), timeLeft("DEL"), timeLeft("CHECK")]).toEqual([-10_000, 7_500, 5_000]);
+  expect([timeLimit.ofPlugin("ADD"), timeLimit.ofPlugin("DEL"), timeLimit.ofPlugin("CHECK")]).toEqual([
+    -10_000, 7_500, 5_000,
+  ]);
 });
 
 test("after a DEL that has hung, each plugin before it still gets a sixteenth of the time", async () => {
   const clock = new FakeClock();
-  const timeLeft = createTimeLimit(120_000, clock, staying);
+  const timeLimit = createTimeLimit(120_000, clock, staying);
   await clock.advance(106_000);
-  expect([timeLeft("DEL"), timeLeft("CHECK")]).toEqual([7_500, -1_000]);
+  expect([timeLimit.ofPlugin("DEL"), timeLimit.ofPlugin("CHECK")]).toEqual([7_500, -1_000]);
 });
 
 test("a setting of the wall clock changes nothing", async () => {
   const clock = new FakeClock();
-  const timeLeft = createTimeLimit(120_000, clock, staying);
+  const timeLimit = createTimeLimit(120_000, clock, staying);
   clock.stepWallClock(86_400_000);
-  expect(timeLeft("ADD")).toBe(90_000);
+  expect(timeLimit.ofPlugin("ADD")).toBe(90_000);
 });
 
 test("nothing limits the undo of an ADD whose caller has left", async () => {
@@ -34,17 +38,28 @@ test("nothing limits the undo of an ADD whose caller has left", async () => {
     (_: unknown, clock: FakeClock) => clock.advance(500),
   ]) {
     const [clock, caller] = [new FakeClock(), new AbortController()];
-    const timeLeft = createTimeLimit(8_000, clock, caller.signal);
+    const timeLimit = createTimeLimit(8_000, clock, caller.signal);
     await clock.advance(7_500);
-    expect(timeLeft("DEL")).toBe(500);
+    expect(timeLimit.ofPlugin("DEL")).toBe(500);
     await leave(caller, clock);
-    expect(timeLeft("DEL")).toBe(Number.POSITIVE_INFINITY);
-    expect(timeLeft("ADD")).toBeLessThan(0);
+    expect(timeLimit.ofPlugin("DEL")).toBe(Number.POSITIVE_INFINITY);
+    expect(timeLimit.ofPlugin("ADD")).toBeLessThan(0);
   }
 });
 
 test("a call without a limit has none", () => {
   const clock = new FakeClock();
-  expect(createTimeLimit(undefined, clock, staying)("ADD")).toBe(Number.POSITIVE_INFINITY);
-  expect(unlimited("ADD")).toBe(Number.POSITIVE_INFINITY);
+  expect(createTimeLimit(undefined, clock, staying).ofPlugin("ADD")).toBe(Number.POSITIVE_INFINITY);
+  expect(unlimited.ofPlugin("ADD")).toBe(Number.POSITIVE_INFINITY);
+});
+
+test("a wait for a lock ends when the plugin behind it would, and that of DEL before the runtime gives up", async () => {
+  const clock = new FakeClock();
+  const timeLimit = createTimeLimit(120_000, clock, staying);
+  expect([timeLimit.ofLock("ADD"), timeLimit.ofLock("DEL"), timeLimit.ofLock("CHECK")]).toEqual([
+    90_000, 105_000, 105_000,
+  ]);
+  await clock.advance(130_000);
+  expect([timeLimit.ofLock("ADD"), timeLimit.ofLock("DEL")]).toEqual([-40_000, -25_000]);
+  expect(unlimited.ofLock("DEL")).toBe(Number.POSITIVE_INFINITY);
 });

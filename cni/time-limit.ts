@@ -1,11 +1,16 @@
 import type { Clock } from "../host/clock.ts";
 import type { CniVerb } from "./plugin-call.ts";
 
-/** How long a plugin that is called now may run, in milliseconds; zero or less if no time is left. */
-export type TimeLeft = (verb: CniVerb) => number;
+/** What one call of a network may take of its caller's time, in milliseconds; zero or less if no time is left. */
+export interface TimeLimit {
+  /** How long a plugin that is called now may run. */
+  ofPlugin(verb: CniVerb): number;
+  /** How long a call with this verb may still wait for a lock. */
+  ofLock(verb: CniVerb): number;
+}
 
 /**
- * Each plugin ends at the latest when this part of the caller's time has passed. ADD gets less: if it fails, DEL of each plugin undoes it.
+ * Each plugin, and each wait for a lock, ends at the latest when this part of the caller's time has passed. ADD gets less: if it fails, DEL of each plugin undoes it.
  * The last eighth is for the answer, on a slow machine, too. What the undo does not finish, the caller's own DEL does.
  */
 const PART_OF_ADD = 3 / 4;
@@ -21,17 +26,24 @@ export function createTimeLimit(
   timeLeftMs: number | undefined,
   { monotonicMs }: Pick<Clock, "monotonicMs">,
   signal: AbortSignal,
-): TimeLeft {
+): TimeLimit {
   if (timeLeftMs === undefined) return unlimited;
   const startedMs = monotonicMs();
-  return (verb) => {
-    const passedMs = monotonicMs() - startedMs;
-    const hasLeft = signal.aborted || passedMs >= timeLeftMs;
-    if (hasLeft && verb === "DEL") return Number.POSITIVE_INFINITY;
-    const leftMs = timeLeftMs * (verb === "ADD" ? PART_OF_ADD : PART_OF_OTHERS) - passedMs;
-    return Math.floor(verb === "DEL" ? Math.max(leftMs, timeLeftMs * LEAST_OF_DEL) : leftMs);
+  const passedMs = () => monotonicMs() - startedMs;
+  const leftMs = (verb: CniVerb) =>
+    Math.floor(timeLeftMs * (verb === "ADD" ? PART_OF_ADD : PART_OF_OTHERS) - passedMs());
+  return {
+    ofPlugin(verb) {
+      if (verb !== "DEL") return leftMs(verb);
+      const hasLeft = signal.aborted || passedMs() >= timeLeftMs;
+      return hasLeft ? Number.POSITIVE_INFINITY : Math.max(leftMs(verb), Math.floor(timeLeftMs * LEAST_OF_DEL));
+    },
+    ofLock: leftMs,
   };
 }
 
 /** For a caller who waits as long as it takes. */
-export const unlimited: TimeLeft = () => Number.POSITIVE_INFINITY;
+export const unlimited: TimeLimit = {
+  ofPlugin: () => Number.POSITIVE_INFINITY,
+  ofLock: () => Number.POSITIVE_INFINITY,
+};

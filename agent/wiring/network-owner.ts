@@ -171,11 +171,11 @@ async function openNetwork(
   const readiness = createNetworkReadiness(deps);
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
-      const timeLeft = createTimeLimit(call.timeLeftMs, clock, signal);
+      const timeLimit = createTimeLimit(call.timeLeftMs, clock, signal);
       const podCni = executor.createCni((pluginCall) => {
         for (const receive of [record, readiness.onCall, onCall]) receive(pluginCall);
-      }, timeLeft);
-      const execution = { ...executor, cni: podCni, files, confDir, definitions, deleted, ages };
+      }, timeLimit);
+      const execution = { ...executor, cni: podCni, timeLimit, files, confDir, definitions, deleted, ages };
       const execute = () => executeCall(execution, call, signal, undoSignal);
       return measureDuration(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));
     };

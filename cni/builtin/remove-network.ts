@@ -53,7 +53,7 @@ export async function removeIdleNetworks(options: IdleRemovalOptions, signal: Ab
         await removeNetwork(options, name);
         removed.push(name);
       };
-      await options.locks.withNetwork(name, removeIfIdle, signal);
+      await options.locks.withNetwork(name, removeIfIdle, { signal });
     }
   } catch (error) {
     signal.throwIfAborted();

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import type { Attachment } from "../chain.ts";
 import type { Cni } from "../network.ts";
+import { unlimited } from "../time-limit.ts";
 import type { DelegateVerb } from "./delegate-call.ts";
 import { createDeletedAttachments } from "./deleted-attachments.ts";
 import { executeCall } from "./execute-call.ts";
@@ -59,7 +60,19 @@ async function run(
   const definitions = { read: () => Promise.reject(new Error("read")), publishStatus: async () => {} };
   const locks = { withAttachment: () => Promise.reject(new Error("locked")) };
   const ages = { resetAge: (containerId: string) => void calls.push(`reset age of ${containerId}`) };
-  const deps = { cni, cache, locks, files, confDir: "/c", definitions, deleted, ages, setDefaultRoute: () => {} };
+  const timeLimit = unlimited;
+  const deps = {
+    cni,
+    cache,
+    locks,
+    timeLimit,
+    files,
+    confDir: "/c",
+    definitions,
+    deleted,
+    ages,
+    setDefaultRoute: () => {},
+  };
   const output = await executeCall(deps, { verb, attachment }, signal);
   return { calls, output };
 }

@@ -18,6 +18,7 @@ import {
   type NetworkDefinitions,
   selectsNetworks,
 } from "../secondary/pod-networks.ts";
+import type { TimeLimit } from "../time-limit.ts";
 import type { AttachmentAges } from "./attachment-ages.ts";
 import type { DelegateCall } from "./delegate-call.ts";
 import { DELEGATE_VERSION } from "./delegate-conf.ts";
@@ -27,6 +28,8 @@ export interface ExecuteCallDeps {
   readonly cni: Cni;
   readonly cache: Pick<ResultCache, "read" | "write" | "list">;
   readonly locks: Pick<AttachmentLocks, "withAttachment">;
+  /** What the call may take of its caller's time. */
+  readonly timeLimit: Pick<TimeLimit, "ofLock">;
   readonly setDefaultRoute: SetDefaultRoute;
   /** Rooted at `/`. */
   readonly files: Pick<Files, "list" | "read">;
@@ -58,7 +61,8 @@ export async function executeCall(
   const execute = () => executeVerb(deps, call, { signal, undoSignal });
   if (!selectsNetworks(call.attachment)) return await execute();
   // Otherwise DEL would run between two networks of an ADD that has been given up, and leave the later ones.
-  return await deps.locks.withAttachment({ network: DELEGATE_NETWORK, containerId, ifName }, execute, signal);
+  const wait = { signal, leftMs: () => deps.timeLimit.ofLock(call.verb) };
+  return await deps.locks.withAttachment({ network: DELEGATE_NETWORK, containerId, ifName }, execute, wait);
 }
 
 async function executeVerb(

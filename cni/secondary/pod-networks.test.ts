@@ -14,6 +14,7 @@ import { createCni } from "../network.ts";
 import type { PluginCall } from "../plugin-call.ts";
 import { createPluginCalls } from "../plugin-calls.ts";
 import { createResultCache } from "../result-cache.ts";
+import { unlimited } from "../time-limit.ts";
 import { readCachedStatus } from "./cached-status.ts";
 import type { NetworkDefinitions, NetworkPod } from "./pod-networks.ts";
 
@@ -97,10 +98,18 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
   const cache = createResultCache({ files: cacheFiles, clock });
   const callPlugin = createPluginCalls({ binaries, inProcess: new Map(), clock });
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description: "a test" });
-  const cni = createCni({ createCallPlugin: () => callPlugin, cache, locks });
+  const cni = createCni({ createCallPlugin: () => callPlugin, cache, locks, timeLimit: unlimited });
   const setDefaultRoute = (...route: unknown[]) => void routes.push(route);
   const api = { definitions, setDefaultRoute };
-  const deps = { cni, cache, locks, files: createFiles("/"), confDir: join(folder, "net.d"), ...api };
+  const deps = {
+    cni,
+    cache,
+    locks,
+    timeLimit: unlimited,
+    files: createFiles("/"),
+    confDir: join(folder, "net.d"),
+    ...api,
+  };
   const execute = (verb: DelegateVerb, attachment: Attachment, undoSignal?: AbortSignal) =>
     executeCall(deps, { verb, attachment }, signal, undoSignal);
   /** What was called since the last look. */

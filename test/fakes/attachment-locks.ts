@@ -1,5 +1,6 @@
-import type { AttachmentLocks, ShareLocks } from "../../cni/attachment-locks.ts";
+import type { AttachmentLocks, LockWait, ShareLocks } from "../../cni/attachment-locks.ts";
 import { cacheFileName } from "../../cni/cache-entry.ts";
+import { CniError, cniCodes } from "../../cni/error.ts";
 import { type Clock, sleep } from "../../host/clock.ts";
 import type { LockMode } from "../../host/lock.ts";
 
@@ -32,10 +33,10 @@ export class FakeAttachmentLocks {
     const hold = async <T>(
       name: string,
       mode: LockMode,
-      signal: AbortSignal,
+      wait: LockWait,
       work: (share: ShareLocks) => Promise<T>,
     ): Promise<T> => {
-      const [lock, descriptor] = await this.#take({ name, mode, process, plugins: 0 }, signal);
+      const [lock, descriptor] = await this.#take({ name, mode, process, plugins: 0 }, wait);
       try {
         return await work(() => [descriptor]);
       } finally {
@@ -43,11 +44,11 @@ export class FakeAttachmentLocks {
       }
     };
     return {
-      withAttachment: (key, work, signal) =>
-        hold(`.${key.network}`, "shared", signal, (shareNetwork) =>
-          hold(cacheFileName(key), "exclusive", signal, (share) => work(() => [...shareNetwork(), ...share()])),
+      withAttachment: (key, work, wait) =>
+        hold(`.${key.network}`, "shared", wait, (shareNetwork) =>
+          hold(cacheFileName(key), "exclusive", wait, (share) => work(() => [...shareNetwork(), ...share()])),
         ),
-      withNetwork: (network, work, signal) => hold(`.${network}`, "exclusive", signal, work),
+      withNetwork: (network, work, wait) => hold(`.${network}`, "exclusive", wait, work),
     };
   }
 
@@ -62,9 +63,12 @@ export class FakeAttachmentLocks {
     }
   }
 
-  async #take(lock: FakeLock, signal: AbortSignal): Promise<readonly [lock: FakeLock, descriptor: number]> {
-    for (let waitMs = FIRST_WAIT_MS; this.#isTaken(lock); waitMs = Math.min(MAX_WAIT_MS, waitMs * 2))
-      await sleep(this.#clock, waitMs, signal);
+  async #take(lock: FakeLock, { signal, leftMs }: LockWait): Promise<readonly [lock: FakeLock, descriptor: number]> {
+    for (let waitMs = FIRST_WAIT_MS; this.#isTaken(lock); waitMs = Math.min(MAX_WAIT_MS, waitMs * 2)) {
+      const left = leftMs?.() ?? Number.POSITIVE_INFINITY;
+      if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `${lock.name}: another process works on it`);
+      await sleep(this.#clock, Math.min(waitMs, left), signal);
+    }
     signal.throwIfAborted();
     this.#held.add(lock);
     this.#descriptors.set(++this.#taken, lock);

@@ -17,7 +17,7 @@ import { type Cni, createCni } from "../../../cni/network.ts";
 import { createPluginBinaries } from "../../../cni/plugin-binaries.ts";
 import { createPluginCalls } from "../../../cni/plugin-calls.ts";
 import { createResultCache, type ResultCache } from "../../../cni/result-cache.ts";
-import { unlimited } from "../../../cni/time-limit.ts";
+import { type TimeLimit, unlimited } from "../../../cni/time-limit.ts";
 import type { Runtime } from "../../../cri/runtime.ts";
 import { aborted, onAbort } from "../../../host/async/abort.ts";
 import type { Clock } from "../../../host/clock.ts";
@@ -56,6 +56,7 @@ interface Executor {
   /** Rooted at `/`. */
   readonly files: Files;
   readonly confDir: string;
+  readonly timeLimit: TimeLimit;
 }
 
 interface ServingAgent {
@@ -243,9 +244,9 @@ export class NodeNetwork implements SandboxNetwork {
     const cni = createCni({
       createCallPlugin: (share) =>
         createPluginCalls({ binaries: binaries.forCall(share, unlimited), inProcess: new Map(), clock }),
-      ...{ cache, locks },
+      ...{ cache, locks, timeLimit: unlimited },
     });
-    return { cni, cache, locks, files, confDir };
+    return { cni, cache, locks, timeLimit: unlimited, files, confDir };
   }
 
   /** The cache as the runtime's own libcni writes it. */

@@ -1,5 +1,4 @@
 import { existsSync } from "node:fs";
-import { readCgroupDriver } from "../cri/cgroup-driver.ts";
 import { type CriRuntime, createRuntime } from "../cri/client.ts";
 import { aborted } from "../host/async/abort.ts";
 import { createEventSource, type EventSource } from "../host/async/event-source.ts";
@@ -51,10 +50,11 @@ import { CGROUP_MOUNT_POINT, createCgroupsIfConfigured } from "./wiring/cgroups.
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
-import { type OwnedNetwork, openOwnedNetwork } from "./wiring/network-owner.ts";
+import { startNetworkAudit } from "./wiring/network-audit.ts";
+import { openOwnedNetwork } from "./wiring/network-owner.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
 import { createPodCIDRUpdates, type PodCIDRUpdates } from "./wiring/pod-cidrs.ts";
-import { withNetworkCause } from "./wiring/runtime-network.ts";
+import { runtimeReaders } from "./wiring/runtime-network.ts";
 import { startServers } from "./wiring/servers.ts";
 import { createTracesIfConfigured } from "./wiring/traces.ts";
 
@@ -127,7 +127,7 @@ async function runWithLocks(
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
   const network = await openOwnedNetwork(config, { exec, hostFiles, root, env: process.env, clock, log, metrics });
   const nodeDeps = { addresses: machineIPs, clock, log };
-  const readers = readersOf(runtime, network, { files: hostFiles, log });
+  const readers = runtimeReaders(runtime, network, { files: hostFiles, log });
   const nodeAdapters = { ...nodeDeps, ...readers, proc, files: hostFiles, machine };
   const node = createNode(config, cgroups?.node, nodeAdapters);
   const clusterNode = await createClusterNodeIfConfigured(config, {
@@ -163,12 +163,14 @@ async function runWithLocks(
   podWakes.subscribe(agent.wakeAll);
   const sources = { agent, runtime, metrics, thisMachine, podsCgroup: cgroups?.podsPath, logControl };
   const served = { config, clusterNode, allocatable, commandLine, network };
-  const servers = await startServers(served, { root, exec, hostFiles, ...sources, clock, log });
+  const adapters = { root, exec, hostFiles, ...sources, clock, log };
+  const servers = await startServers(served, adapters);
+  const networkAudit = startNetworkAudit(network, adapters);
   try {
     if (clusterNode !== undefined) recordMachineEvents(thisMachine, clusterNode);
     await runParts({ agent, node, clusterNode }, config, clock, log, signal);
   } finally {
-    await servers.stop();
+    await Promise.all([networkAudit.stop(), servers.stop()]);
     clusterNode?.close();
     runtime.close();
   }
@@ -188,19 +190,6 @@ function connectClusterNode(
 
 /** Empty until a controller of the cluster has chosen them. */
 const podCIDRsOf = (node: Node | undefined) => node?.spec?.podCIDRs ?? [];
-
-/**
- * What the node reads of the runtime: NetworkReady is the condition of the network that the agent executes, if it does; else the
- * runtime's, with its cause.
- */
-function readersOf(
-  runtime: CriRuntime,
-  network: OwnedNetwork | undefined,
-  adapters: { readonly files: Files; readonly log: Log },
-): Pick<LocalNodeOptions, "runtime" | "readCgroupDriver"> {
-  const status = network?.withCondition(runtime.status) ?? withNetworkCause(runtime.status, { runtime, ...adapters });
-  return { runtime: { ...runtime, status }, readCgroupDriver: (options) => readCgroupDriver(runtime, options) };
-}
 
 /** What most nodes do not use: it is loaded only if it is configured. */
 async function loadConfigured(

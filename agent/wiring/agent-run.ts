@@ -1,4 +1,3 @@
-import type { EventSource } from "../../host/async/event-source.ts";
 import type { IdleTimer } from "../../host/async/idle-timer.ts";
 import type { LogRotation } from "../act/logs/log-rotation.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
@@ -13,6 +12,7 @@ import type { NodeSummary } from "../report/local/node-summary.ts";
 import type { Agent, AgentOptions } from "./agent.ts";
 import type { ClusterSync } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
+import type { NetworkAuditTimes } from "./network-audit-times.ts";
 
 interface RunDeps {
   readonly desired: DesiredPods;
@@ -27,7 +27,7 @@ interface RunDeps {
   readonly images: ObservedImages;
   readonly podsInRuntime: PodCache;
   readonly nodeSummary: NodeSummary;
-  readonly runtimeListed: EventSource;
+  readonly networkAuditDue: NetworkAuditTimes;
   readonly wakeAll: () => void;
 }
 
@@ -47,7 +47,9 @@ export function createRun({ runtime, clock, log, sources, traces }: AgentOptions
     components.nodeSummary.onRuntimeReady();
     desired.admitPending();
     components.wakeAll();
-    components.runtimeListed.emit();
+    // The starts and deletions that this list allows come first. They prolong the time until the agent is idle.
+    idleTimer.touch();
+    components.networkAuditDue.onListed();
   }
 
   return async (signal, onRestored = () => {}) => {
@@ -60,6 +62,7 @@ export function createRun({ runtime, clock, log, sources, traces }: AgentOptions
       clusterSync?.run(signal),
     ]);
     idleTimer.stop();
+    components.networkAuditDue.stop();
     imageVerifier.stop();
     logRotation.stop();
     await Promise.all([loop.stop(), probes.stop()]);

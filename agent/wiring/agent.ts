@@ -37,6 +37,7 @@ import { createDesired } from "./desired-pods.ts";
 import { createImageVerifier } from "./image-verifier.ts";
 import { createLogWriters } from "./log-writers.ts";
 import { createLoopRequests } from "./loop-requests.ts";
+import { createNetworkAuditTimes } from "./network-audit-times.ts";
 import { createPodMetrics, withRelistMetrics } from "./pod-metrics.ts";
 import { createObservePort, createPodObservation, createProbes, imageSizeReader } from "./pod-observation.ts";
 import { createSyncSubscribers } from "./sync-subscribers.ts";
@@ -121,8 +122,8 @@ export interface Agent {
   readonly containerEnds: Pick<ContainerEnds, "waitFor">;
   /** Every source has listed its pods. */
   readonly sourcesReady: Pick<EventSource, "subscribe">;
-  /** The runtime was listed: at the start, and after each outage. */
-  readonly runtimeListed: Pick<EventSource, "subscribe">;
+  /** The runtime was listed, at the start or after an outage, and the starts that followed are over. */
+  readonly networkAuditDue: Pick<EventSource, "subscribe">;
   /**
    * Restores the checkpoints, then calls `onRestored` and follows the sources and the runtime until the signal aborts.
    * Resolves when the loop has ended. Rejects with `FilesError` if the checkpoints cannot be read.
@@ -146,7 +147,8 @@ export interface Agent {
 export function createAgent(options: AgentOptions): Agent {
   const { runtimeStatus, clock, log, disk, clusterAccess, traces } = options;
   const loopRequests = createLoopRequests();
-  const idleTimer = createIdleTimer(clock, IDLE_AFTER_MS, options.onIdle);
+  const networkAuditDue = createNetworkAuditTimes(clock);
+  const idleTimer = createIdleTimer(clock, IDLE_AFTER_MS, inOrder(options.onIdle, networkAuditDue.onIdle));
   const nodeSummary = createNodeSummary(clock);
   // Also a change without any action may have taken memory: a thousand manifests that are refused.
   nodeSummary.subscribe(idleTimer.touch);
@@ -193,12 +195,11 @@ export function createAgent(options: AgentOptions): Agent {
       observe: createObservePort({ usage, podCache, imageVerifier, probes }),
       toFailure,
       act: createActPort({ ...options, facts }, { podCache, images, clusterSync, podEvents, ...imageVerifier }),
-      subscribers: createSyncSubscribers({ ...subscriberDeps, podMetrics, traces, log }),
+      subscribers: createSyncSubscribers({ ...subscriberDeps, networkAuditDue, podMetrics, traces, log }),
     },
   });
   loopRequests.connect(loop);
-  const runtimeListed = createEventSource();
-  const runDeps = { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, runtimeListed, wakeAll };
+  const runDeps = { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, networkAuditDue, wakeAll };
   const run = createRun(options, runDeps);
   async function settled(): Promise<void> {
     await loop.settled();
@@ -207,13 +208,19 @@ export function createAgent(options: AgentOptions): Agent {
 
   return {
     ...{ desired, podReports, nodeSummary, clusterSync, containerEnds, sourcesReady },
-    ...{ run, wakeAll, settled, runtimeListed },
+    ...{ run, wakeAll, settled, networkAuditDue },
     longestSyncDelayMs: loop.longestDelayMs,
     invalidateImages: images.invalidate,
     releaseMemorySoon: idleTimer.touch,
     setPodGauges: podMetrics.setGauges,
   };
 }
+
+const inOrder =
+  (...callbacks: readonly (() => void)[]) =>
+  () => {
+    for (const callback of callbacks) callback();
+  };
 
 /**
  * The settings and the node facts together with what the runtime has reported and with the cluster's objects. A

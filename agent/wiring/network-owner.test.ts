@@ -7,7 +7,6 @@ import { askAgent } from "../../cni/delegate/ask-agent.ts";
 import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
 import type { DelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
-import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
@@ -51,12 +50,8 @@ async function open(
   return await openOwnedNetwork(config, adapters);
 }
 
-/** A standalone node whose runtime is never listed. */
-const served = {
-  cluster: undefined,
-  runtime: { listPodSandbox: async () => [] },
-  agent: { runtimeListed: createEventSource() },
-};
+/** A standalone node. */
+const served = undefined;
 
 /** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
 async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {

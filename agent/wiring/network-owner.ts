@@ -50,19 +50,17 @@ type NetworkCluster = Pick<ClusterNode, "kube" | "subscribeMirrors"> | undefined
 export interface OwnedNetwork {
   /** As the runtime's status, with the condition NetworkReady of the network that the agent executes. */
   withCondition(status: Runtime["status"]): Runtime["status"];
-  /**
-   * Serves the delegate of the container runtime, and deletes what has outlived its sandbox whenever the runtime was listed. Rejects with
-   * `StartError`.
-   */
-  serve(deps: ServeDeps): Promise<Pick<NetworkServer, "stop">>;
+  /** Serves the delegate of the container runtime. Rejects with `StartError`. */
+  serve(cluster: NetworkCluster): Promise<Pick<NetworkServer, "stop">>;
+  /** Deletes what has outlived its sandbox, whenever an audit is due. */
+  audit(deps: AuditDeps): Pick<NetworkServer, "stop">;
   /** Gives `--network=builtin` its addresses. */
   setPodCIDRs(podCIDRs: readonly string[]): void;
 }
 
-interface ServeDeps {
-  readonly cluster: NetworkCluster;
+interface AuditDeps {
   readonly runtime: Pick<Runtime, "listPodSandbox">;
-  readonly agent: Pick<Agent, "runtimeListed">;
+  readonly agent: Pick<Agent, "networkAuditDue">;
 }
 
 /**
@@ -193,22 +191,29 @@ async function openNetwork(
         );
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
-    async serve({ cluster, runtime, agent }) {
+    async serve(cluster) {
       const readStatus = (uid: string) => readCachedStatus(executor.cache, uid);
       const secondary = cluster && connectSecondaryNetworks(cluster, { readStatus, clock, log });
       const execute = createExecute(secondary?.definitions ?? definitionsOfStandaloneNode);
       const server = await startServer({ path: socket, execute, clock, log });
+      log.info({ confDir, socket }, "the agent executes the network of pods");
+      return {
+        async stop() {
+          await Promise.all([server.stop(), secondary?.stop(), list?.settled()]);
+        },
+      };
+    },
+    audit({ runtime, agent }) {
       const audit = createNetworkAudit({
         listSandboxes: () => listSandboxes(runtime, clock),
         collectGarbage: (sandboxes, signal) => collectGarbage(deps, sandboxes, signal),
         ...{ clock, log },
       });
-      const unsubscribe = agent.runtimeListed.subscribe(audit.wake);
-      log.info({ confDir, socket }, "the agent executes the network of pods");
+      const unsubscribe = agent.networkAuditDue.subscribe(audit.wake);
       return {
         async stop() {
           unsubscribe();
-          await Promise.all([audit.stop(), server.stop(), secondary?.stop(), list?.settled()]);
+          await audit.stop();
         },
       };
     },

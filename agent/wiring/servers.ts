@@ -1,4 +1,3 @@
-import { usualCacheDir } from "../../cni/network-facts.ts";
 import { messageOf } from "../../host/error-message.ts";
 import type { Files } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
@@ -26,15 +25,14 @@ import type { ClusterNode } from "./cluster/cluster-node.ts";
 import { createAgentLogs } from "./container-logs.ts";
 import { serveLocalExec } from "./local-exec.ts";
 import type { OwnedNetwork } from "./network-owner.ts";
-import { auditRuntimeNetwork } from "./runtime-network-audit.ts";
 import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 
 export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "clientCertificate" | "volumes"> &
   Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files };
 
 /**
- * Serves the commands of this machine, the node's API unless `enableServer` is false, and the network of pods if the agent owns it; else it
- * audits the network of the runtime. Throws `StartError`.
+ * Serves the commands of this machine, the node's API unless `enableServer` is false, and the network of pods if the agent owns it. Throws
+ * `StartError`.
  */
 export async function startServers(served: ServedNode, adapters: ServerAdapters): Promise<{ stop(): Promise<void> }> {
   const { config, clusterNode, network } = served;
@@ -63,11 +61,7 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
       serveLocalCommands({ root, clock, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
     );
     started.push(await serveLocalExec({ ...adapters, knownPods }, agent));
-    started.push(
-      network === undefined
-        ? auditRuntimeNetwork({ ...adapters, env: process.env, cacheDir: usualCacheDir })
-        : await network.serve({ ...adapters, cluster: clusterNode }),
-    );
+    if (network !== undefined) started.push(await network.serve(clusterNode));
     return { stop };
   } catch (error) {
     await stop();

@@ -14,6 +14,7 @@ import type { PodStartTraces } from "../report/traces/pod-start-traces.ts";
 import type { ContainerEnds } from "../serve/logs/container-ends.ts";
 import type { ClusterSync } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
+import type { NetworkAuditTimes } from "./network-audit-times.ts";
 import type { PodMetrics } from "./pod-metrics.ts";
 import { createSyncErrorLog } from "./sync-error-log.ts";
 
@@ -32,6 +33,7 @@ export interface SyncSubscribersOptions {
   /** Undefined on a standalone node. */
   readonly clusterSync: ClusterSync | undefined;
   readonly idleTimer: IdleTimer;
+  readonly networkAuditDue: Pick<NetworkAuditTimes, "onActionStarted" | "onActionFinished">;
   readonly log: Log;
 }
 
@@ -42,6 +44,7 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
   return [
     // First: what the other subscribers do belongs to the next step of the trace.
     ...(options.traces === undefined ? [] : [options.traces]),
+    options.networkAuditDue,
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),
     // A status that ends the pod frees its resources before it is reported.

@@ -14,7 +14,7 @@ const [rootDir = "", delegateDir = "", wanted, sandboxIds] = process.argv.slice(
 const sandboxes = (sandboxIds?.split(",") ?? []).map((id) =>
   PodSandbox.fromPartial({ id, state: PodSandboxState.SANDBOX_READY }),
 );
-const runtimeListed = createEventSource();
+const networkAuditDue = createEventSource();
 const source = wanted === "builtin" ? "builtin" : "chain";
 const hostFiles = createFiles("/");
 const network = await openOwnedNetwork(
@@ -29,10 +29,7 @@ const network = await openOwnedNetwork(
     clock: createClock(),
   },
 );
-await network?.serve({
-  cluster: undefined,
-  runtime: { listPodSandbox: async () => sandboxes },
-  agent: { runtimeListed },
-});
+await network?.serve(undefined);
+network?.audit({ runtime: { listPodSandbox: async () => sandboxes }, agent: { networkAuditDue } });
 process.stdout.write("served\n");
-if (sandboxIds !== undefined) runtimeListed.emit();
+if (sandboxIds !== undefined) networkAuditDue.emit();

@@ -57,8 +57,9 @@ scenario(
   },
   (log) => {
     expect(networkLines(log)).toEqual([
-      ...[...gc, ...calls("ADD bridge sandbox-1", "ADD bridge sandbox-2")],
-      ...calls("ADD portmap sandbox-1", "ADD portmap sandbox-2"),
+      ...calls("ADD bridge sandbox-1", "ADD bridge sandbox-2"),
+      // No ADD begins during GC, so that comes after the first starts.
+      ...[...calls("ADD portmap sandbox-1", "ADD portmap sandbox-2"), ...gc],
       ...[...attached("db-node"), ...attached("web-node")].toSorted(),
       ...del(2),
       ...attached("web-node"),
@@ -81,7 +82,7 @@ scenario(
   },
   (log) => {
     expect(networkLines(log)).toEqual([
-      ...[...gc, ...add(1), ...attached("web-node")],
+      ...[...add(1), ...gc, ...attached("web-node")],
       ...[...del(1), ...add(3), ...attached("web-node", 1)],
     ]);
   },
@@ -101,8 +102,8 @@ scenario(
   (log) => {
     expect(networkLines(log)).toEqual([
       // The executor undoes the ADD, and the runtime calls DEL once more.
-      ...[...gc, ...add(1), ...del(1), ...del(1)],
-      ...[...add(2), ...attached("web-node")],
+      ...[...add(1), ...del(1), ...del(1)],
+      ...[...add(2), ...gc, ...attached("web-node")],
     ]);
     expect(log).toContain("portmap: out of order");
   },
@@ -124,7 +125,7 @@ scenario(
     },
   },
   (log) => {
-    expect(networkLines(log)).toEqual([...gc, ...add(1), ...del(1)]);
+    expect(networkLines(log)).toEqual([...add(1), ...del(1), ...gc]);
   },
 );
 
@@ -146,9 +147,9 @@ scenario(
   },
   (log) => {
     expect(networkLines(log)).toEqual([
-      ...[...gc, ...add(1), ...del(1)],
+      ...[...add(1), ...gc, ...del(1)],
       // The next agent does not know that the delegate has deleted it, and the runtime calls DEL again.
-      ...[...gc, ...del(1), ...add(3), ...attached("web-node", 1)],
+      ...[...del(1), ...add(3), ...gc, ...attached("web-node", 1)],
     ]);
   },
 );
@@ -162,7 +163,8 @@ scenario(
     },
     async run(harness) {
       await harness.setManifests(makePod("web"));
-      await harness.advance("25s");
+      // The pod does not wait for GC, whose plugins take as long.
+      await harness.advance("5s");
       harness.kill();
       await harness.start();
       await harness.advance("10m");
@@ -171,7 +173,8 @@ scenario(
   },
   (log) => {
     expect(networkLines(log)).toEqual([
-      ...[...gc, ...calls("ADD bridge sandbox-1"), ...del(1)],
+      ...[...calls("ADD bridge sandbox-1"), ...del(1)],
+      // The runtime refuses a second sandbox during DEL: the pod is in back-off then, and the agent idle.
       ...[...gc, ...add(2), ...attached("web-node")],
     ]);
   },

@@ -72,7 +72,7 @@ interface ServeDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly runtime: Pick<Runtime, "listPodSandbox">;
-  readonly agent: Pick<Agent, "runtimeListed">;
+  readonly agent: Pick<Agent, "networkAuditDue">;
 }
 
 /** Plugins, the cache of results, locks and network namespaces of a node. They outlive the agent. */
@@ -99,7 +99,7 @@ export class NodeNetwork implements SandboxNetwork {
     await machine.write(`${conf.confDir}/10-pods.conflist`, JSON.stringify(CHAIN), 0o644);
   }
 
-  /** Lets an agent execute the chain until it ends, and delete what has outlived its sandbox whenever it has listed the runtime. */
+  /** Lets an agent execute the chain until it ends, and delete what has outlived its sandbox whenever an audit is due. */
   serve({ lifetime, clock, log, runtime, agent }: ServeDeps): void {
     const subjectOf = (verb: string, [first, options]: readonly unknown[]) =>
       verb === "run" ? describePluginCall(String(first), options as ExecOptions) : String(first);
@@ -125,7 +125,7 @@ export class NodeNetwork implements SandboxNetwork {
       collectGarbage: (sandboxes, signal) => collectGarbage(garbageDeps, sandboxes, signal),
       ...{ clock, log },
     });
-    agent.runtimeListed.subscribe(audit.wake);
+    agent.networkAuditDue.subscribe(audit.wake);
   }
 
   /** As containerd: it calls DEL after an ADD that has failed, and caches the result of the delegate as libcni does. */

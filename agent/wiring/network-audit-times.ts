@@ -1,0 +1,56 @@
+import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
+import type { Clock } from "../../host/clock.ts";
+
+/** When the network of pods is compared with the sandboxes of the runtime. */
+export interface NetworkAuditTimes extends Pick<EventSource, "subscribe"> {
+  /** The runtime has been listed, at the start or after an outage. */
+  onListed(): void;
+  /** An action for a pod, such as RunPodSandbox, begins or has ended. */
+  onActionStarted(): void;
+  onActionFinished(): void;
+  /** No action has ended for some seconds. */
+  onIdle(): void;
+  stop(): void;
+}
+
+/** On a node that is never idle, since its pods start and end all the time. */
+const MAX_WAIT_MS = 60_000;
+
+/**
+ * No ADD of a network runs during its GC, and a plugin may take long for GC. So the audit follows a list of the runtime only when
+ * the starts that the list has allowed are over, and no action is under way:
+ *
+ *     listed ── starts, deletions ── idle ──► audit
+ */
+export function createNetworkAuditTimes(clock: Clock): NetworkAuditTimes {
+  const due = createEventSource();
+  let cancel: (() => void) | undefined;
+  let actions = 0;
+
+  function emit(): void {
+    cancel?.();
+    cancel = undefined;
+    due.emit();
+  }
+
+  return {
+    subscribe: due.subscribe,
+    onListed() {
+      cancel ??= clock.wakeAt(clock.now() + MAX_WAIT_MS, emit);
+    },
+    onActionStarted() {
+      actions++;
+    },
+    onActionFinished() {
+      actions--;
+    },
+    onIdle() {
+      // The end of an action that is under way leads to the next call.
+      if (cancel !== undefined && actions === 0) emit();
+    },
+    stop() {
+      cancel?.();
+      cancel = undefined;
+    },
+  };
+}

@@ -1,0 +1,14 @@
+import { usualCacheDir } from "../../cni/network-facts.ts";
+import type { OwnedNetwork } from "./network-owner.ts";
+import { auditRuntimeNetwork, type RuntimeNetworkAuditDeps } from "./runtime-network-audit.ts";
+
+/**
+ * Audits the network of pods from now on: the agent's own, or that of the container runtime. It is called after the servers have started and
+ * before the runtime is listed; the first audit waits until the first starts are over (`createNetworkAuditTimes`).
+ */
+export function startNetworkAudit(
+  network: Pick<OwnedNetwork, "audit"> | undefined,
+  adapters: Omit<RuntimeNetworkAuditDeps, "env" | "cacheDir">,
+): { stop(): Promise<void> } {
+  return network?.audit(adapters) ?? auditRuntimeNetwork({ ...adapters, env: process.env, cacheDir: usualCacheDir });
+}

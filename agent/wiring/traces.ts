@@ -10,7 +10,7 @@ export type Traces = PodStartTraces & Pick<SpanExporter, "stop">;
 
 /** Undefined without `tracing` in the configuration. */
 export async function createTracesIfConfigured(
-  { tracing, nodeName }: Pick<Config, "tracing" | "nodeName">,
+  { tracing, nodeName, clusterConfigSource }: Pick<Config, "tracing" | "nodeName" | "clusterConfigSource">,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): Promise<Traces | undefined> {
   if (tracing === undefined) return undefined;
@@ -23,20 +23,23 @@ export async function createTracesIfConfigured(
   const resource = { "service.name": "kubelet", "service.version": kubeletVersion, "host.name": nodeName };
   const exporter = createSpanExporter({ endpoint, resource, clock, log });
   const traces = createPodStartTraces({
-    ...{ export: exporter.export, now: () => preciseNow(clock), samplingRatePerMillion, random: Math.random },
+    ...{ export: exporter.export, samplingRatePerMillion, random: Math.random },
+    now: () => preciseTime(clock.now(), performance.timeOrigin + performance.now()),
+    hasApiServer: clusterConfigSource !== undefined,
     randomHex: (bytes) => Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("hex"),
   });
   return { ...traces, stop: exporter.stop };
 }
 
-/** Two readings of the same time may differ by so much: one has whole milliseconds. */
+/** Two readings of the same time may differ by less than this: one has whole milliseconds. */
 const MAX_DIFFERENCE_MS = 5;
 
 /**
- * The time with fractions of a millisecond. Without them once the wall clock differs from the start of this process by more than that: it
- * was set, or NTP has corrected it.
+ * The time with fractions of a millisecond, which `performance` counts from the start of this process. Without them once the wall clock
+ * differs from that: it was set, or NTP has corrected it.
+ *
+ * @internal
  */
-function preciseNow(clock: Pick<Clock, "now">): number {
-  const [wall, precise] = [clock.now(), performance.timeOrigin + performance.now()];
-  return Math.abs(precise - wall) < MAX_DIFFERENCE_MS ? precise : wall;
+export function preciseTime(wall: number, sinceStart: number): number {
+  return Math.abs(sinceStart - wall) < MAX_DIFFERENCE_MS ? sinceStart : wall;
 }

@@ -13,6 +13,8 @@ export interface PodStartTracesOptions {
   readonly export: (span: TraceSpan) => void;
   /** Epoch milliseconds with their fraction: most steps of a start take less than one. */
   readonly now: () => number;
+  /** Whether statuses are sent to an API server. On a standalone node a trace ends without a patch. */
+  readonly hasApiServer: boolean;
   /** How many of a million starts are traced. */
   readonly samplingRatePerMillion: number;
   /** From 0 up to 1. */
@@ -56,12 +58,18 @@ interface StartTrace {
    * `ended`: the root span is exported, and the sync under way still gets its spans. `synced`: only the patch of the status is awaited.
    */
   state: "starting" | "ended" | "synced";
+  /** How many patches after the end may still belong to the start: the one under way then, and the next, which has the latest status. */
+  awaitedPatches: number;
   /** How many steps of syncs and patches of the status have been exported, or left out. */
   stepCount: number;
 }
 
 /** A pod that crashes again and again does not start, and would add steps to its trace for days. Its actions stay in the trace. */
 const MAX_STEPS = 200;
+const AWAITED_PATCHES = 2;
+
+/** The pod was deleted, or the node has ended it, before it was ready. */
+const REMOVED = "the pod was removed before it was ready";
 
 /** The gRPC methods of the actions that are calls to the runtime, by which OpenTelemetry names their spans. */
 const runtimeMethods: Partial<Readonly<Record<ActionKind, string>>> = {
@@ -116,9 +124,8 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
       endStep(uid, "decide");
       const trace = startOf(uid);
       if (trace === undefined) return;
-      const { phase, reason } = status;
-      if (phase === "Failed") end(trace, reason ?? phase);
-      else if (hasStarted(status)) end(trace);
+      const ended = endOf(desired, status);
+      if (ended !== undefined) end(trace, ended.error);
     },
     onActionStarted({ uid, action }) {
       endStep(uid, "report");
@@ -134,18 +141,22 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
       const trace = sampledOf(uid);
       if (trace === undefined) return;
       for (const step of steps.endSync(uid, times)) exportStep(trace, step);
-      if (trace.state === "ended") trace.state = "synced";
+      if (trace.state !== "ended") return;
+      if (options.hasApiServer) trace.state = "synced";
+      else traces.close(uid);
     },
     onStatusSaved(uid, { status }, waitedMs) {
       const trace = traces.get(uid);
       if (trace === undefined) return;
       const endedAt = now();
       if (trace.isSampled) exportStep(trace, { name: "patchStatus", startedAt: endedAt - waitedMs, endedAt });
-      if (status !== undefined && (status.phase === "Failed" || hasStarted(status))) traces.close(uid);
+      // The API server never gets a status that another one has replaced before it was sent.
+      if (trace.state !== "starting") trace.awaitedPatches -= 1;
+      if (status?.phase === "Failed" || hasStarted(status) || trace.awaitedPatches === 0) traces.close(uid);
     },
     onPodFinished(uid) {
       const trace = startOf(uid);
-      if (trace !== undefined) end(trace, "the pod was removed before it was ready");
+      if (trace !== undefined) end(trace, REMOVED);
       traces.forget(uid);
       steps.forget(uid);
     },
@@ -204,7 +215,15 @@ function createTrace(
 ): StartTrace {
   const ids = { traceId: randomHex(16), spanId: randomHex(8) };
   const attributes = attributesOf(uid, pod);
-  return { isSampled, ...ids, startedAt: acceptedAt, attributes, state: "starting", stepCount: 0 };
+  return {
+    isSampled,
+    ...ids,
+    startedAt: acceptedAt,
+    attributes,
+    state: "starting",
+    awaitedPatches: AWAITED_PATCHES,
+    stepCount: 0,
+  };
 }
 
 /** The attributes that the kubelet's spans have. */
@@ -218,6 +237,16 @@ function attributesOf(uid: PodUid, { metadata: { namespace = "", name = "" } }: 
   };
 }
 
+/** How the start ends by this status; undefined as long as it goes on. */
+function endOf({ termination }: DesiredPod, status: PodStatus): { readonly error: string | undefined } | undefined {
+  const { phase, reason } = status;
+  // A container that a deletion stops may exit with code 0: the pod has not completed all the same.
+  const removed = termination === undefined ? undefined : REMOVED;
+  if (phase === "Failed") return { error: reason ?? removed ?? phase };
+  if (phase === "Succeeded") return { error: removed };
+  return hasStarted(status) ? { error: undefined } : undefined;
+}
+
 /** Whether the pod is ready, or has completed. */
-const hasStarted = ({ phase, conditions = [] }: PodStatus) =>
+const hasStarted = ({ phase, conditions = [] }: PodStatus = {}) =>
   phase === "Succeeded" || conditions.some(({ type, status }) => type === "Ready" && status === "True");

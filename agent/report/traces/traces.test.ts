@@ -17,15 +17,20 @@ const pod: Pod = { metadata: { namespace: "shop", name: "web", uid }, spec: { co
 const desired: DesiredPod = { uid, pod, source: { kind: "api" }, acceptedAt: 1_000, revision: 0 };
 const ready = { phase: "Running", conditions: [{ type: "Ready", status: "True" }] } as const;
 
-function startTraces(options: { readonly samplingRatePerMillion?: number; readonly random?: number } = {}) {
-  const { samplingRatePerMillion = 1_000_000, random = 0.5 } = options;
+interface TraceOptions {
+  readonly samplingRatePerMillion?: number;
+  readonly random?: number;
+  readonly hasApiServer?: boolean;
+}
+
+function startTraces({ samplingRatePerMillion = 1_000_000, random = 0.5, hasApiServer = true }: TraceOptions = {}) {
   const spans: TraceSpan[] = [];
   let ids = 0;
   let nowMs = 9_000;
   const traces = createPodStartTraces({
     export: (span) => void spans.push(span),
     now: () => nowMs,
-    samplingRatePerMillion,
+    ...{ samplingRatePerMillion, hasApiServer },
     random: () => random,
     randomHex: (bytes) => String(++ids).padStart(2 * bytes, "0"),
   });
@@ -181,6 +186,42 @@ test("after its start a pod has no spans, and a sync that could not observe is o
   traces.onStatusSaved(uid, { ...pod, status: ready }, 1);
   traces.onStatusSaved(uid, { ...pod, status: ready }, 1);
   expect(lines().slice(count)).toEqual(["patchStatus 9004-9005"]);
+});
+
+test("a pod that is deleted before it is ready has not started, also if its containers then exit with code 0", () => {
+  const termination = { requestedAt: 2_000, gracePeriodSeconds: 30, why: "the pod was deleted" };
+  const removed = "syncPod 1000-9000 the pod was removed before it was ready";
+  for (const phase of ["Succeeded", "Failed"] as const) {
+    const { traces, decide, lines, newAction } = startTraces();
+    decide({ phase: "Pending" });
+    decide({ phase }, { termination });
+    traces.onPodFinished(uid);
+    expect([lines(), traces.traceparent(uid, newAction())]).toEqual([[removed], undefined]);
+  }
+  const evicted = startTraces();
+  evicted.decide({ phase: "Pending" });
+  evicted.decide({ phase: "Failed", reason: "Evicted" }, { termination });
+  expect(evicted.lines()).toEqual(["syncPod 1000-9000 Evicted"]);
+});
+
+test("the trace of a pod that is no longer ready when its status is sent ends with that patch", () => {
+  const { traces, decide, lines } = startTraces();
+  decide(ready);
+  traces.onSynced(uid, { startedMs: 0, endedMs: 0 });
+  const count = lines().length;
+  const notReady = { ...pod, status: { phase: "Running" } as const };
+  // The first patch was under way when the pod became ready.
+  for (let patches = 0; patches < 5; patches++) traces.onStatusSaved(uid, notReady, 1);
+  expect(lines().slice(count)).toEqual(["patchStatus 8999-9000", "patchStatus 8999-9000"]);
+});
+
+test("the trace of a pod of a standalone node ends with the sync that has found it ready", () => {
+  const { traces, decide, lines } = startTraces({ hasApiServer: false });
+  decide(ready);
+  traces.onSynced(uid, { startedMs: 0, endedMs: 0 });
+  const count = lines().length;
+  traces.onStatusSaved(uid, { ...pod, status: ready }, 1);
+  expect(lines().slice(count)).toEqual([]);
 });
 
 const cleanUps: (() => void)[] = [];

@@ -70,7 +70,7 @@ test("an attachment is added, listed, checked and deleted", async () => {
 cni0       -                  host       -
 eth0       0a:58:0a:01:00:05  container  10.1.0.5/16 via 10.1.0.1
 route to 0.0.0.0/0
-bridge N ms
+eth0 of web in the network pods is attached: bridge N ms
 `,
     stderr: "",
     exitCode: 0,
@@ -89,18 +89,24 @@ bridge N ms
     stdout: `FILE              NETWORK  VERSION  ATTACHMENTS  PLUGINS
 10-pods.conflist  pods     1.1.0    1            bridge
 
-NETWORK  POD  INTERFACE  CONTAINER
-pods     -    eth0       web
+NETWORK  POD  INTERFACE  NAMESPACE  MADE BY          CONTAINER
+pods     -    eth0       in use     another program  web
 `,
     stderr: "",
     exitCode: 0,
   });
   const again = await cni("add", "pods", "--netns", NETNS, "--container-id=web");
-  expect(again.stdout).toEndWith("attached already, by an earlier add; del removes it\n");
+  expect(again.stdout).toEndWith(
+    "eth0 of web in the network pods is attached already, by an earlier add; del removes it\n",
+  );
   expect(JSON.parse((await cni("add", "--netns", NETNS, "--container-id=web", "-o", "json")).stdout)).toEqual(result);
-  expect(await cni("check", "--netns", NETNS, "--container-id=web")).toMatchObject({ stderr: "", exitCode: 0 });
+  const checked = await cni("check", "--netns", NETNS, "--container-id=web");
+  expect(checked).toMatchObject({ stderr: "", exitCode: 0 });
+  expect(checked.stdout).toMatch(/^eth0 of web in the network pods still is as add has made it: bridge [\d.]+ ms\n$/);
   await rm(join(folder, "net.d", "10-pods.conflist"));
-  expect(await cni("del", "pods", "--container-id=web")).toMatchObject({ stderr: "", exitCode: 0 });
+  const deleted = await cni("del", "pods", "--container-id=web");
+  expect(deleted).toMatchObject({ stderr: "", exitCode: 0 });
+  expect(deleted.stdout).toMatch(/^eth0 of web in the network pods is removed: bridge [\d.]+ ms\n$/);
   expect(await calls()).toEqual(["ADD web", "CHECK web", "DEL web"]);
   expect(await readdir(join(folder, "cache", "results"))).toEqual([]);
 });
@@ -112,12 +118,13 @@ test("the list has the pods for which a container runtime has made attachments",
   await cni("add", "--netns", NETNS, "--container-id=3f2a", `--args=${args}`);
   await cni("add", "--netns", NETNS, "--container-id=by-hand");
   const lines = (await cni("list")).stdout.split("\n").map((line) => line.split(/ +/));
-  expect(lines).toContainEqual(["pods", "shop/web-0", "eth0", "3f2a"]);
-  expect(lines).toContainEqual(["pods", "-", "eth0", "by-hand"]);
+  expect(lines).toContainEqual(["pods", "shop/web-0", "eth0", "in", "use", "a", "container", "runtime", "3f2a"]);
+  expect(lines).toContainEqual(["pods", "-", "eth0", "in", "use", "another", "program", "by-hand"]);
   const { attachments } = JSON.parse((await cni("list", "-o", "json")).stdout);
-  const key = { network: "pods", ifName: "eth0" };
-  expect(attachments).toContainEqual({ ...key, containerId: "3f2a", pod: { namespace: "shop", name: "web-0" } });
-  expect(attachments).toContainEqual({ ...key, containerId: "by-hand" });
+  const key = { network: "pods", ifName: "eth0", netns: NETNS, namespace: "in use" };
+  const pod = { namespace: "shop", name: "web-0" };
+  expect(attachments).toContainEqual({ ...key, containerId: "3f2a", pod, madeBy: "runtime" });
+  expect(attachments).toContainEqual({ ...key, containerId: "by-hand", madeBy: "other" });
 });
 
 test("the plugin's own words, its code and its log are the error", async () => {
@@ -139,8 +146,12 @@ test("gc keeps the attachments whose network namespace exists, and removes the o
   await cni("add", "--netns", NETNS, "--container-id=gone");
   const file = join(folder, "cache", "results", "pods-gone-eth0");
   await writeFile(file, (await Bun.file(file).text()).replace(NETNS, "/run/netns/gone"));
+  const listed = (await cni("list")).stdout;
+  expect(listed).toMatch(/^pods +- +eth0 +gone +another program +gone$/m);
+  expect(listed).toEndWith("\nberth cni gc pods removes those of pods whose namespace is gone\n");
   expect(await cni("gc")).toEqual({
-    stdout: "NETWORK  CONTAINER  INTERFACE\npods     gone       eth0\n1 deleted, 1 in use\n",
+    stdout:
+      "NETWORK  CONTAINER  INTERFACE\npods     gone       eth0\npods: 1 attachment without a network namespace deleted, 1 in use\n",
     stderr: "",
     exitCode: 0,
   });
@@ -161,7 +172,11 @@ test("gc with a cache that has no attachment of the network needs --all", async 
     exitCode: 1,
   });
   expect(await calls()).toEqual([]);
-  expect(await cni("gc", "--all")).toEqual({ stdout: "0 deleted, 0 in use\n", stderr: "", exitCode: 0 });
+  expect(await cni("gc", "--all")).toEqual({
+    stdout: "pods: nothing without a network namespace deleted, 0 in use\n",
+    stderr: "",
+    exitCode: 0,
+  });
   expect(await calls()).toEqual(["GC "]);
 });
 
@@ -231,4 +246,34 @@ test("an interrupt kills the plugin and ends the command", async () => {
     130,
     "berth cni: interrupted; berth cni del removes what was made\n",
   ]);
+});
+
+test("a verb that a network disables, or that its version does not have, says so", async () => {
+  await putNetwork({ cniVersion: "1.0.0", disableCheck: true });
+  await writePlugin(join(folder, "bin"), "bridge", answers);
+  await cni("add", "--netns", NETNS, "--container-id=web");
+  const [checked, collected, status] = [
+    await cni("check", "--netns", NETNS, "--container-id=web"),
+    await cni("gc"),
+    await cni("status"),
+  ];
+  expect(checked.stdout).toBe("nothing was checked: the network pods has disableCheck\n");
+  expect(collected.stdout).toBe(
+    "pods: nothing without a network namespace deleted, 1 in use; its cniVersion 1.0.0 has no GC, so what plugins keep of others stays\n",
+  );
+  expect(status.stdout).toEndWith(
+    "pods: its plugins can be used; cniVersion 1.0.0 has no STATUS, so they were not asked whether they can serve add\n",
+  );
+  await putNetwork({ disableGC: true });
+  expect((await cni("gc")).stdout).toBe("nothing was collected: the network pods has disableGC\n");
+});
+
+test("del of an attachment that the cache does not have says so, and calls the plugins", async () => {
+  await putNetwork();
+  await writePlugin(join(folder, "bin"), "bridge", answers);
+  const { stdout, exitCode } = await cni("del", "--netns", NETNS, "--container-id=wbe");
+  expect(stdout).toMatch(
+    /^eth0 of wbe in the network pods is not in the cache; its plugins were called all the same: bridge [\d.]+ ms\n$/,
+  );
+  expect([exitCode, await calls()]).toEqual([0, ["DEL wbe"]]);
 });

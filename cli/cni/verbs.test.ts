@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 import type { IdleRemoval } from "../../cni/builtin/remove-network.ts";
+import type { CacheEntry } from "../../cni/cache-entry.ts";
+import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import type { Cni } from "../../cni/network.ts";
 import type { FileEntry } from "../../host/fs/files.ts";
 import { type CniVerbDeps, runVerb } from "./verbs.ts";
@@ -80,6 +82,55 @@ test("list shows the files of the cache that are unreadable", async () => {
   expect(all.text).toContain("other-3f2a-eth0.unreadable");
 });
 
+test("list says which agent executes the networks of pods, and which attachments are its own", async () => {
+  const delegateOf = (confDir: string) =>
+    formatDelegateList({ socket: "/r/cni.sock", confDir, binDirs: ["/b"], cacheDir: "/v", timeoutMs: 1 });
+  const entryOf = (network: string, netns: string, config = ""): CacheEntry => ({
+    ...{ network, containerId: "3f2a", ifName: "eth0", netns, args: new Map(), capabilityArgs: {}, result: {}, config },
+  });
+  const listOn = (confDir: string) =>
+    runVerb.list({ ...settings, verb: "list" }, {
+      files: {
+        list: async (path: string) => (["/c", "/etc/berth/cni/net.d"].includes(path) ? [FILE] : undefined),
+        read: async (path: string) => (path.startsWith("/c/") ? conf : delegateOf(confDir)),
+      },
+      cache: {
+        list: async () => ({
+          entries: [
+            entryOf("berth-delegate", "/gone", delegateOf(confDir)),
+            entryOf("pods", "/gone"),
+            entryOf("old", ""),
+          ],
+          unreadable: [],
+        }),
+      },
+      isNamespace: async () => false,
+      columns: Number.POSITIVE_INFINITY,
+    } as unknown as CniVerbDeps);
+  const { text, json } = await listOn("/c");
+  expect(text.replaceAll(/ {2,}/g, " | ").split("\n").slice(2)).toEqual([
+    "the agent on /r/cni.sock executes the first one for pods",
+    "",
+    "NETWORK | POD | INTERFACE | NAMESPACE | MADE BY | CONTAINER",
+    "berth-delegate | - | eth0 | gone | the runtime, through the agent on /r/cni.sock | 3f2a",
+    "pods | - | eth0 | gone | the agent on /r/cni.sock | 3f2a",
+    "old | - | eth0 | unknown | the agent on /r/cni.sock | 3f2a",
+    "berth cni gc pods removes those of pods whose namespace is gone",
+    "an agent removes its own, after it has listed the container runtime",
+    "",
+  ]);
+  expect(json).toMatchObject({
+    attachments: [
+      { network: "berth-delegate", namespace: "gone", madeBy: "delegate", socket: "/r/cni.sock" },
+      { network: "pods", namespace: "gone", madeBy: "agent", socket: "/r/cni.sock" },
+      { network: "old", namespace: "unknown", madeBy: "agent" },
+    ],
+  });
+  expect((await listOn("/other")).text).toContain(
+    "\nthe agent on /r/cni.sock executes the first network of /other for pods: berth cni list --conf-dir /other\n",
+  );
+});
+
 /** gc of a cache with these network namespaces. */
 async function collect(netnses: readonly string[], isOfAll = false) {
   const cached = netnses.map((netns) => ({
@@ -106,12 +157,12 @@ test("gc deletes the attachments whose network namespace is gone; of a torn file
     deleted: [{ containerId: "of-unmounted" }, { containerId: "of-" }],
     inUse: [{ containerId: "of-mounted" }],
   });
-  expect(text).toEndWith("2 deleted, 1 in use\n");
+  expect(text).toEndWith("pods: 2 attachments without a network namespace deleted, 1 in use\n");
 });
 
 test("gc of a cache without attachments is refused without --all", async () => {
   await expect(collect([])).rejects.toMatchObject({ code: 4, message: expect.stringContaining("--all does so") });
-  expect((await collect([], true)).text).toBe("0 deleted, 0 in use\n");
+  expect((await collect([], true)).text).toBe("pods: nothing without a network namespace deleted, 0 in use\n");
 });
 
 /** Runs uninstall on a machine with the plugin, or without it; `outcome` is that of the built-in networks. */

@@ -1,5 +1,4 @@
 import type { KeptNetwork } from "../../cni/builtin/remove-network.ts";
-import { type CacheEntry, keyOfFileName } from "../../cni/cache-entry.ts";
 import type { Attachment } from "../../cni/chain.ts";
 import { binariesOf, type NetworkConf } from "../../cni/conf.ts";
 import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
@@ -11,20 +10,12 @@ import type { InProcessPlugin } from "../../cni/plugin-call.ts";
 import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
 import { formatResult } from "../../cni/result.ts";
 import type { ResultCache } from "../../cni/result-cache.ts";
-import { cniVersions } from "../../cni/version.ts";
+import { cniVersions, isAtLeast } from "../../cni/version.ts";
 import { type InstallationDeps, installDelegate, uninstallDelegate } from "./installation.ts";
+import { attachmentFields, networkFields } from "./json-fields.ts";
+import { listNetworks } from "./list.ts";
 import type { CniCommandVerb, CniSettings } from "./settings.ts";
-import {
-  attachmentTable,
-  cachedAttachmentTable,
-  networkTable,
-  type PluginState,
-  pluginTable,
-  podOf,
-  resultTable,
-  timesLine,
-  unreadableTable,
-} from "./tables.ts";
+import { attachmentTable, doneLine, type PluginState, pluginTable, resultTable } from "./tables.ts";
 
 export interface CniVerbDeps extends InstallationDeps {
   readonly cni: Cni;
@@ -53,39 +44,7 @@ type Run = (settings: CniSettings, deps: CniVerbDeps) => Promise<CniAnswer>;
 
 /** Each verb of `berth cni`. Rejects with `CniError` or `FilesError`. */
 export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
-  async list({ confDir, network }, { files, cache, columns }) {
-    const all = await readConfDir(files, confDir);
-    const found = all.filter((entry) => network === undefined || ("conf" in entry && entry.conf.name === network));
-    const { entries, unreadable } = await cache.list();
-    const own = entries.filter((entry) => network === undefined || entry.network === network);
-    const torn = unreadable.filter(
-      (file) => network === undefined || keyOfFileName(file.fileName, network) !== undefined,
-    );
-    // Says which networks there are. One without a list may still have attachments.
-    if (network !== undefined && found.length + own.length + torn.length === 0)
-      await loadNetwork(files, confDir, network);
-    const text = all.length === 0 ? `${confDir} has no network configuration\n` : networkTable(found, own, columns);
-    const networks = found.map((entry) => ({
-      file: entry.file,
-      ...("problem" in entry ? { problem: entry.problem.message } : networkFields(entry.conf)),
-    }));
-    const attachments = own.map((entry) => {
-      const pod = podOf(entry);
-      return { ...attachmentFields(entry), ...(pod !== undefined && { pod }) };
-    });
-    const isGood = found.length > 0 && found.every((entry) => "conf" in entry);
-    const tables = [
-      ...(own.length === 0 ? [] : [cachedAttachmentTable(own, columns)]),
-      ...(torn.length === 0
-        ? []
-        : [`${unreadableTable(torn, columns)}berth cni gc NETWORK removes their attachments\n`]),
-    ];
-    return {
-      text: [text, ...tables].join("\n"),
-      json: { networks, attachments, unreadable: torn.map(({ asideName, reason }) => ({ file: asideName, reason })) },
-      isGood,
-    };
-  },
+  list: listNetworks,
 
   async add(settings, deps) {
     const conf = await networkOf(settings, deps);
@@ -96,15 +55,20 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
         `--netns: ${netns} is no network namespace; ip netns add NAME makes one`,
       );
     const { result, isCached } = await deps.cni.add(conf, attachmentIn(settings), deps.signal);
-    const note = `attached already, by an earlier add; del removes it\n`;
-    const text = resultTable(result, deps.columns) + (isCached ? note : timesLine(deps.calls));
+    const what = attachmentText(settings, conf.name);
+    const note = `${what} is attached already, by an earlier add; del removes it\n`;
+    const text = resultTable(result, deps.columns) + (isCached ? note : doneLine(`${what} is attached`, deps.calls));
     return { text, json: formatResult(result, conf.cniVersion), isGood: true };
   },
 
   async check(settings, deps) {
     const conf = await networkOf(settings, deps);
     const outcome = await deps.cni.check(conf, attachmentIn(settings), deps.signal);
-    const text = outcome === "checked" ? timesLine(deps.calls) : `${conf.name} disables CHECK\n`;
+    const what = attachmentText(settings, conf.name);
+    const text =
+      outcome === "checked"
+        ? doneLine(`${what} still is as add has made it`, deps.calls)
+        : `nothing was checked: the network ${conf.name} has disableCheck\n`;
     return { text, json: { outcome }, isGood: true };
   },
 
@@ -112,8 +76,14 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     const { network } = settings;
     // A network that has no file any more is deleted with the configuration in the cache.
     const conf = network === undefined ? await networkOf(settings, deps) : await findNetwork(settings, deps);
-    await deps.cni.del(conf?.name ?? network ?? "", attachmentIn(settings), conf, deps.signal);
-    return { text: timesLine(deps.calls), json: {}, isGood: true };
+    const name = conf?.name ?? network ?? "";
+    const { containerId, ifName } = settings;
+    const isKnown = (await deps.cache.read({ network: name, containerId, ifName })) !== undefined;
+    await deps.cni.del(name, attachmentIn(settings), conf, deps.signal);
+    const what = attachmentText(settings, name);
+    // A second del is no failure, but a mistyped id looks like one.
+    const done = isKnown ? `${what} is removed` : `${what} is not in the cache; its plugins were called all the same`;
+    return { text: doneLine(done, deps.calls), json: {}, isGood: true };
   },
 
   async gc(settings, deps) {
@@ -126,8 +96,16 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     };
     const deleted = await deps.cni.gc(conf, chooseValid, deps.signal);
     if (deleted === undefined)
-      return { text: `${conf.name} disables GC\n`, json: { outcome: "disabled" }, isGood: true };
-    const text = `${deleted.length} deleted, ${inUse.length} in use\n`;
+      return {
+        text: `nothing was collected: the network ${conf.name} has disableGC\n`,
+        json: { outcome: "disabled" },
+        isGood: true,
+      };
+    const count = deleted.length === 0 ? "nothing" : plural(deleted.length, "attachment");
+    const noGC = isAtLeast(conf.cniVersion, "1.1.0")
+      ? ""
+      : `; its cniVersion ${conf.cniVersion} has no GC, so what plugins keep of others stays`;
+    const text = `${conf.name}: ${count} without a network namespace deleted, ${inUse.length} in use${noGC}\n`;
     return {
       text: deleted.length === 0 ? text : `${attachmentTable(deleted, deps.columns)}${text}`,
       json: { deleted: deleted.map(attachmentFields), inUse: inUse.map(attachmentFields) },
@@ -214,21 +192,11 @@ const attachmentIn = ({ containerId, netns, ifName, args, capabilityArgs }: CniS
   capabilityArgs,
 });
 
-const networkFields = ({ name, cniVersion, plugins }: NetworkConf) => ({
-  name,
-  cniVersion,
-  plugins: plugins.map(({ type }) => type),
-});
+/** `eth0 of web in the network pods` */
+const attachmentText = ({ ifName, containerId }: CniSettings, network: string) =>
+  `${ifName} of ${containerId} in the network ${network}`;
 
-const attachmentFields = ({
-  network,
-  containerId,
-  ifName,
-}: Pick<CacheEntry, "network" | "containerId" | "ifName">) => ({
-  network,
-  containerId,
-  ifName,
-});
+const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 async function stateOf(
   plugin: string,
@@ -256,7 +224,8 @@ async function statusOf(
 ): Promise<{ readonly state: string; readonly isReady: boolean }> {
   try {
     const outcome = await cni.status(conf, signal);
-    return { state: outcome === "ready" ? "ready" : `its version ${conf.cniVersion} has no STATUS`, isReady: true };
+    const unasked = `its plugins can be used; cniVersion ${conf.cniVersion} has no STATUS, so they were not asked whether they can serve add`;
+    return { state: outcome === "ready" ? "ready" : unasked, isReady: true };
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
     return { state: `not ready: ${describeCniError(error)}`, isReady: false };

@@ -1,0 +1,29 @@
+import { type CacheEntry, isOfPod } from "../cache-entry.ts";
+import { cachedConfIfUsable } from "../cached-conf.ts";
+import { DELEGATE_NETWORK } from "../delegate-network.ts";
+
+/**
+ * Who has made an attachment in the cache. `agent`: an agent, or its delegate while it was away, for the container runtime. `delegate`: what
+ * the runtime itself keeps of such a call. `runtime`: a container runtime that executes the network. `hand`: cnitool or berth cni, by
+ * the id that they derive. `other`: any program, or a person who has chosen the id.
+ */
+export type AttachmentOrigin =
+  | { readonly by: "agent" | "delegate"; readonly socket: string }
+  | { readonly by: "runtime" | "hand" | "other" };
+
+/** The origin of an entry, by itself and by the other entries of its container. */
+export function originOf(entry: CacheEntry, entries: readonly CacheEntry[]): AttachmentOrigin {
+  // Secondary networks have other interfaces than the delegate's entry.
+  const ofDelegate = entries.find(
+    ({ network, containerId }) => network === DELEGATE_NETWORK && containerId === entry.containerId,
+  );
+  const socket = ofDelegate && socketOf(ofDelegate);
+  if (socket !== undefined) return { by: entry.network === DELEGATE_NETWORK ? "delegate" : "agent", socket };
+  if (isOfPod(entry)) return { by: "runtime" };
+  return { by: entry.containerId.startsWith("cnitool-") ? "hand" : "other" };
+}
+
+function socketOf(entry: CacheEntry): string | undefined {
+  const sockets = cachedConfIfUsable(entry)?.plugins.map(({ fields }) => fields["socket"]) ?? [];
+  return sockets.find((socket) => typeof socket === "string");
+}

@@ -5,8 +5,10 @@ import { type AttachmentStore, createAttachmentStore } from "../../cni/builtin/a
 import type { HostPort } from "../../cni/builtin/network-conf.ts";
 import { parsePrefix } from "../../host/ip-address.ts";
 import { addAddress, removeAddress } from "../../host/netlink/addresses.ts";
+import { NetlinkError } from "../../host/netlink/error.ts";
 import { createBridge, createIfb, deleteLink, readLink } from "../../host/netlink/links.ts";
 import { change, hasChain, listEntries, removeEntries } from "../../host/netlink/nftables.ts";
+import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import { type Conf, conf, createNode, ipsOf, NOTHING } from "./builtin-fixture.ts";
 import { outputIn, type TestNamespace, writeSysctl } from "./network-namespaces.ts";
 
@@ -298,6 +300,27 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
       message: expect.stringMatching(/^cannot create the veth pair veth\w+ and eth0: EEXIST/),
     });
     expect(node.leftovers()).toEqual(NOTHING);
+  });
+
+  test("a kernel that answers EBUSY, with its words, and releases everything", async () => {
+    const busy = node.createPlugin({
+      ...node.netlink,
+      openSocket(protocol) {
+        const socket = node.netlink.openSocket(protocol);
+        const request: NetlinkSocket["request"] = (input) => {
+          if (input.what.startsWith("set the port up")) throw new NetlinkError("EBUSY", input.what, "");
+          return socket.request(input);
+        };
+        return { ...socket, request };
+      },
+    });
+    const call = node.call("ADD", { netns: node.namespaces.create().path, conf: withPorts(port(8080)) }, busy);
+    await expect(call).rejects.toMatchObject({
+      code: 100,
+      message: expect.stringMatching(/^cannot set the port up.*: EBUSY$/),
+    });
+    expect(node.leftovers()).toEqual(NOTHING);
+    busy.close();
   });
 
   test("a bridge that is none", async () => {

@@ -39,7 +39,8 @@ const remains = () => ({
   links: listLinks(node.route)
     .map(({ name }) => name)
     .filter((name) => /^(berth|bifb|veth)/.test(name))
-    .map((name) => name.replace(/^(veth|bifb).*/, "$1")),
+    .map((name) => name.replace(/^(veth|bifb).*/, "$1"))
+    .toSorted(),
   chains: listChains(node.netfilter)
     .filter(({ table }) => table === "berth")
     .map(({ chain }) => chain)

@@ -65,8 +65,11 @@ describe("berth", () => {
   test("without a command lists its commands", async () => {
     const { stdout, exitCode } = await run(builtBinary);
     expect(exitCode).toBe(0);
-    for (const command of ["berth run", "berth pods", "berth status", "berth doctor", "berth version"])
-      expect(stdout).toContain(command);
+    // As the user has called it, so that each line can be pasted.
+    for (const command of ["run", "pods", "status", "doctor", "version"])
+      expect(stdout).toContain(`  ${builtBinary} ${command} `);
+    const { stderr } = await run(builtBinary, "run", "--fly");
+    expect(stderr).toBe(`--fly: unknown flag; ${builtBinary} run --help lists the flags`);
   });
 
   test("refuses an unknown command and names the existing ones", async () => {

@@ -1,24 +1,24 @@
 // Measures the agent beside the floor, which is what the runtime's own calls take, and beside the reference kubelet; a table each.
 // A missed goal is shown and fails nothing: figures depend on the machine.
-import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
 import { builtBinary } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { unavailableReason } from "../upstream/programs.ts";
-import { tableOf, withFigures, withReadmeFigures } from "./benchmarks-document.ts";
 import { describeConditions, readConditions } from "./conditions.ts";
+import { watchForeignCpu } from "./foreign-cpu/watch-foreign-cpu.ts";
 import { assess } from "./goals.ts";
 import { type Effort, isEffort, measurePart } from "./measure-part.ts";
-import { refusalOf, refusalOfMachine, samplesText } from "./publication.ts";
+import { refusalOf, refusalOfForeignCpu, refusalOfMachine } from "./publication.ts";
 import { measureBusyShare, waitUntilQuiet } from "./quiet-machine.ts";
-import { readmeFigures } from "./readme-figures.ts";
 import { drawingOf, figuresOf, type Result } from "./results.ts";
 import type { Verdict } from "./statistics.ts";
 import { type BenchPart, textTable } from "./table.ts";
+import { readSamples, writeSamples, writeTables } from "./written-documents.ts";
 
 const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes|api|network] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
@@ -36,7 +36,8 @@ const usage = `npm run bench -- [--effort quick|published|thorough] [--only floo
                        compared with the reference kubelet: about twenty minutes
   --containerd         the release of the runtime (default 1.6)
   --write              write the tables into docs/benchmarks.md, the samples below docs/benchmarks/, and the README's six
-                       figures; needs a quiet machine and a tree that is committed
+                       figures; needs a tree that is committed, and a machine that is quiet before each part and stays so
+  --tables             measure nothing: write all tables again from the samples below docs/benchmarks/
   --binary PATH        measure this program instead of dist/berth
 `;
 
@@ -60,6 +61,7 @@ interface Options {
   /** All parts if undefined. */
   readonly only: BenchPart | undefined;
   readonly binary: string | undefined;
+  readonly writesTablesOnly: boolean;
 }
 
 function readOptions(): Options {
@@ -69,15 +71,16 @@ function readOptions(): Options {
       only: { type: "string" },
       containerd: { type: "string", default: "1.6" },
       write: { type: "boolean", default: false },
+      tables: { type: "boolean", default: false },
       binary: { type: "string" },
     },
   });
-  const { effort, containerd: version, write: writesDocument, binary, only } = values;
+  const { effort, containerd: version, write: writesDocument, tables: writesTablesOnly, binary, only } = values;
   if (!isEffort(effort)) throw new Error(`--effort takes quick, published or thorough, found ${effort}`);
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
   if (only !== undefined && !isPart(only))
     throw new Error(`--only takes floor, kubelet, own-share, probes, starts, volumes, api or network, found ${only}`);
-  return { effort, version, writesDocument, binary, only };
+  return { effort, version, writesDocument, binary, only, writesTablesOnly };
 }
 
 const isPart = (text: string): text is BenchPart => Object.hasOwn(titles, text);
@@ -85,6 +88,7 @@ const isPart = (text: string): text is BenchPart => Object.hasOwn(titles, text);
 async function bench(options: Options): Promise<readonly Result[]> {
   const { effort, version, binary: givenBinary, only, writesDocument } = options;
   const interruption = createInterruption();
+  const watch = await watchForeignCpu();
   if (givenBinary === undefined) console.log(await buildIfStale());
   const folder = await mkdtemp(join(tmpdir(), "berth-bench-"));
   try {
@@ -97,11 +101,14 @@ async function bench(options: Options): Promise<readonly Result[]> {
       const busyBefore = await waitUntilQuiet(writesDocument ? QUIET_ATTEMPTS : 1, measureBusyShare);
       const refusal = refusalOfMachine(busyBefore);
       if (writesDocument && refusal !== undefined) throw new Error(refusal);
+      await watch.take();
       const { how, ...measured } = await measurePart(part, effort, { binary, version, folder, interruption });
-      results.push({ ...measured, conditions: await readConditions(binary, version, how, busyBefore) });
+      const during = { containerd: version, how, busyBefore, foreignCpu: await watch.take() };
+      results.push({ ...measured, conditions: await readConditions(binary, during) });
     }
     return results;
   } finally {
+    watch.stop();
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -145,7 +152,8 @@ function createInterruption(): Promise<never> {
   return interruption;
 }
 
-async function main(options: Options): Promise<void> {
+/** Prints the tables and writes the samples, with `--write` also the documents. Returns whether everything that was to be published is. */
+async function main(options: Options): Promise<boolean> {
   const started = performance.now();
   const results = await bench(options);
   for (const result of results) {
@@ -162,30 +170,39 @@ async function main(options: Options): Promise<void> {
   for (const { part, conditions } of results)
     if (refusalOfMachine(conditions.busyBefore) !== undefined)
       console.log(`The machine was busy before the part ${part}, so its figures are not reliable.`);
-  const folder = await writeResults(results, options);
+  const refused = options.writesDocument ? await writeResults(results) : [];
+  const unpublished = options.writesDocument ? refused : results;
+  if (unpublished.length > 0) await writeSamples(join(repository, "state", "benchmarks"), unpublished);
   const minutes = ((performance.now() - started) / 60_000).toFixed(1);
   const counts = `${count("reached")} goals reached, ${count("missed")} missed, ${count("not decided")} not decided`;
-  console.log(`\n${counts}, in ${minutes} minutes; all samples: ${folder}`);
+  const folders = [
+    ...(unpublished.length < results.length ? ["docs/benchmarks"] : []),
+    ...(unpublished.length > 0 ? ["state/benchmarks"] : []),
+  ];
+  console.log(`\n${counts}, in ${minutes} minutes; all samples: ${folders.join(" and ")}`);
+  return refused.length === 0;
 }
 
-/** Writes the samples; with `--write` also docs/benchmarks.md, and the six figures of the README. Returns the folder of the samples. */
-async function writeResults(results: readonly Result[], { writesDocument }: Options): Promise<string> {
-  const docs = join(repository, "docs");
-  const folder = writesDocument ? join(docs, "benchmarks") : join(repository, "state", "benchmarks");
-  await mkdir(folder, { recursive: true });
-  for (const result of results) await writeFile(join(folder, `${result.part}.json`), samplesText(result));
-  if (writesDocument) {
-    const document = join(docs, "benchmarks.md");
-    // The tables follow from the samples as they are written.
-    const written = results.map((result) => JSON.parse(samplesText(result)) as Result);
-    const write = (text: string, result: Result) => withFigures(text, result.part, tableOf(result));
-    await writeFile(document, written.reduce(write, await readFile(document, "utf8")));
-    const beside = written.find((result) => result.part === "kubelet");
-    const readme = join(repository, "README.md");
-    if (beside !== undefined)
-      await writeFile(readme, withReadmeFigures(await readFile(readme, "utf8"), readmeFigures(beside)));
-  }
-  return relative(process.cwd(), folder);
+/** Publishes each part during which the machine was quiet. Returns the others. */
+async function writeResults(results: readonly Result[]): Promise<readonly Result[]> {
+  const refusals = new Map(
+    results.map((result) => {
+      const { foreignCpu } = result.conditions;
+      return [result, foreignCpu && refusalOfForeignCpu(result.part, foreignCpu)] as const;
+    }),
+  );
+  for (const refusal of refusals.values()) if (refusal !== undefined) console.error(`bench: ${refusal}`);
+  const published = results.filter((result) => refusals.get(result) === undefined);
+  await writeSamples(join(repository, "docs", "benchmarks"), published);
+  // The tables follow from the samples as they are written.
+  await writeTables(
+    repository,
+    await readSamples(
+      repository,
+      published.map(({ part }) => part),
+    ),
+  );
+  return results.filter((result) => !published.includes(result));
 }
 
 async function run(): Promise<number> {
@@ -197,8 +214,11 @@ async function run(): Promise<number> {
     return 2;
   }
   try {
-    await main(options);
-    return 0;
+    if (options.writesTablesOnly) {
+      await writeTables(repository, await readSamples(repository, Object.keys(titles) as BenchPart[]));
+      return 0;
+    }
+    return (await main(options)) ? 0 : 1;
   } catch (error) {
     console.error(`bench: ${error instanceof Error ? error.message : String(error)}`);
     return 1;

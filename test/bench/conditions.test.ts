@@ -13,8 +13,8 @@ test("reads the machine's kernel, cores and memory", async () => {
   expect([machine.system, machine.cpu]).not.toContain("");
 });
 
-test("describes the conditions in four sentences", () => {
-  const lines = describeConditions({
+test("describes the conditions in five sentences", () => {
+  const conditions = {
     date: "2026-01-02 03:04",
     berth: "0.1.0 (abc)",
     containerd: "1.6.20",
@@ -27,11 +27,16 @@ test("describes the conditions in four sentences", () => {
     how: describeFloorEffort({ singles: 100, batches: 4, idleMs: 60_000, starts: 7 }),
     busyBefore: 0.0123,
     loadAfter: 1,
-  });
-  expect(lines).toEqual([
+  };
+  expect(describeConditions(conditions)).toEqual([
     "Measured 2026-01-02 03:04 UTC: berth 0.1.0 (abc), containerd 1.6.20, runc, bridge and portmap.",
     "Debian GNU/Linux 12, Linux 6.6, 4 cores of ARM Cortex-A76, 8 GB (Raspberry Pi 5).",
     "One pod 100 times, 100 pods 4 times, idle for 60 s; floor and agent alternated who began. All pods are bare: without a service account token and without volumes.",
     "CPUs in use before: 1.2 %; load at the end: 1.00.",
+    "What other processes used meanwhile was not measured.",
   ]);
+  const foreignCpu = { processes: 0.01, steal: 0.002, busiestMinute: 0.04, most: [{ name: "sshd", share: 0.009 }] };
+  expect(describeConditions({ ...conditions, foreignCpu }).at(-1)).toBe(
+    "Meanwhile other processes used 1.0 % of all CPUs (sshd 0.9 %), other machines 0.2 % (steal); together 4.0 % in the busiest minute.",
+  );
 });

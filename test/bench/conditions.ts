@@ -1,6 +1,7 @@
 import { loadavg } from "node:os";
 import { execa } from "execa";
 import { cpu, mem, osInfo, system } from "systeminformation";
+import { describeForeignCpu, type ForeignCpu, percent } from "./foreign-cpu/foreign-cpu.ts";
 
 /** A description of the machine and its operating system, for readers. */
 export interface MachineDescription {
@@ -23,15 +24,15 @@ export interface Conditions extends MachineDescription {
   readonly how: string;
   /** The share of CPU time that was in use before the measurement began. */
   readonly busyBefore: number;
+  /** What others used of the CPUs during the measurement. Undefined in samples of runs without the watch. */
+  readonly foreignCpu?: ForeignCpu;
   /** The load average of the last minute at the end. */
   readonly loadAfter: number;
 }
 
 export async function readConditions(
   binary: string,
-  containerd: string,
-  how: string,
-  busyBefore: number,
+  { containerd, how, busyBefore, foreignCpu }: Pick<Conditions, "containerd" | "how" | "busyBefore" | "foreignCpu">,
 ): Promise<Conditions> {
   const [{ stdout }, machine] = await Promise.all([execa(binary, ["version"]), describeThisMachine()]);
   return {
@@ -41,6 +42,7 @@ export async function readConditions(
     ...machine,
     how,
     busyBefore,
+    ...(foreignCpu !== undefined && { foreignCpu }),
     loadAfter: loadavg()[0] ?? Number.NaN,
   };
 }
@@ -64,12 +66,13 @@ export async function describeThisMachine(): Promise<MachineDescription> {
 
 /** One sentence per line. */
 export function describeConditions(conditions: Conditions): readonly string[] {
-  const { date, berth, containerd, how, busyBefore, loadAfter } = conditions;
+  const { date, berth, containerd, how, busyBefore, foreignCpu, loadAfter } = conditions;
   return [
     `Measured ${date} UTC: berth ${berth}, containerd ${containerd}, runc, bridge and portmap.`,
     describeMachine(conditions),
     how,
-    `CPUs in use before: ${(100 * busyBefore).toFixed(1)} %; load at the end: ${loadAfter.toFixed(2)}.`,
+    `CPUs in use before: ${percent(busyBefore)}; load at the end: ${loadAfter.toFixed(2)}.`,
+    foreignCpu === undefined ? "What other processes used meanwhile was not measured." : describeForeignCpu(foreignCpu),
   ];
 }
 

@@ -1,3 +1,10 @@
+import {
+  FOREIGN_SHARE,
+  FOREIGN_SHARE_OF_MINUTE,
+  type ForeignCpu,
+  isTooMuch,
+  percent,
+} from "./foreign-cpu/foreign-cpu.ts";
 import { QUIET_SHARE } from "./quiet-machine.ts";
 
 /** What must be true of a run whose figures are published. */
@@ -26,8 +33,16 @@ export function refusalOf({ version, head, changes, isQuick }: RunToPublish): st
 /** Why figures measured on a machine this busy must not be published; undefined if they may. */
 export function refusalOfMachine(busyShare: number): string | undefined {
   if (busyShare <= QUIET_SHARE) return undefined;
-  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
   return `--write needs a quiet machine: its CPUs are busy for ${percent(busyShare)} of the time, and may be for ${percent(QUIET_SHARE)}`;
+}
+
+/** Why the figures of a part must not be published when others used so much of the CPUs meanwhile; undefined if they may. */
+export function refusalOfForeignCpu(part: string, foreignCpu: ForeignCpu): string | undefined {
+  if (!isTooMuch(foreignCpu)) return undefined;
+  const { processes, steal, busiestMinute, most } = foreignCpu;
+  const named = most.map(({ name, share }) => `${name} ${percent(share)}`).join(", ");
+  const used = `other processes used ${percent(processes)} of the CPUs${named === "" ? "" : ` (${named})`} and other machines ${percent(steal)} (steal), in the busiest minute ${percent(busiestMinute)} together`;
+  return `the part ${part} is not written: meanwhile ${used}; they may use ${percent(FOREIGN_SHARE)}, and ${percent(FOREIGN_SHARE_OF_MINUTE)} in a minute`;
 }
 
 /** The samples as JSON: numbers with three digits after the point at most, one line for each list of numbers. */

@@ -16,11 +16,19 @@ export function busyShare(before: string, after: string): number {
   return total === 0 ? 0 : 1 - (until.idle - from.idle) / total;
 }
 
-function cpuTimes(stat: string): { readonly total: number; readonly idle: number } {
+/** The time of all CPUs since boot, in hundredths of a second. */
+export interface CpuTimes {
+  readonly total: number;
+  readonly idle: number;
+  /** The time that a hypervisor gave to other machines. */
+  readonly stolen: number;
+}
+
+export function cpuTimes(stat: string): CpuTimes {
   const fields = /^cpu +(.*)$/m.exec(stat)?.[1]?.split(" ").map(Number) ?? [];
   // The last two fields, of guests, are contained in the first two.
-  const [, , , idle = Number.NaN, waiting = 0] = fields;
-  return { total: fields.slice(0, 8).reduce((sum, ticks) => sum + ticks, 0), idle: idle + waiting };
+  const [, , , idle = Number.NaN, waiting = 0, , , stolen = 0] = fields;
+  return { total: fields.slice(0, 8).reduce((sum, ticks) => sum + ticks, 0), idle: idle + waiting, stolen };
 }
 
 /** How busy the machine is now. */

@@ -1,7 +1,7 @@
 // Measures the agent beside the floor, which is what the runtime's own calls take, and beside the reference kubelet; a table each.
 // A missed goal is shown and fails nothing: figures depend on the machine.
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
@@ -10,6 +10,7 @@ import { buildIfStale } from "../bed/build.ts";
 import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { unavailableReason } from "../upstream/programs.ts";
 import { describeConditions, readConditions } from "./conditions.ts";
+import { foreignCpuIn } from "./foreign-cpu/foreign-cpu.ts";
 import { watchForeignCpu } from "./foreign-cpu/watch-foreign-cpu.ts";
 import { assess } from "./goals.ts";
 import { type Effort, isEffort, measurePart } from "./measure-part.ts";
@@ -22,18 +23,18 @@ import { readSamples, writeSamples, writeTables } from "./written-documents.ts";
 
 const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes|api|network] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
-  --effort published   default: as many pairs as decide something; about 80 minutes
-  --effort quick       shows that everything runs and decides nothing; about twenty minutes
-  --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; almost three hours
-  --only floor         only the comparison with raw CRI calls: eight minutes
-  --only kubelet       only the comparison with the reference kubelet: twenty minutes
+  --effort published   default: as many pairs as decide something; about two and a half hours
+  --effort quick       shows that everything runs and decides nothing; about half an hour
+  --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; about seven hours
+  --only floor         only the comparison with raw CRI calls: fifteen minutes
+  --only kubelet       only the comparison with the reference kubelet: thirty-five minutes
   --only own-share     only the agents' own share of a start, and the time line of one start: three minutes
-  --only probes        only probes, readiness and statuses, compared with the reference kubelet: ten minutes
+  --only probes        only probes, readiness and statuses, compared with the reference kubelet: fifteen minutes
   --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
-  --only volumes       only volumes and the objects they come from, compared with the reference kubelet: nine minutes
+  --only volumes       only volumes and the objects they come from, compared with the reference kubelet: fifteen minutes
   --only api           only the node's own API: exec, logs, stats and metrics, compared with the reference kubelet: twenty minutes
   --only network       only the network of pods: the chain executed by the runtime and by the agent, and the built-in network,
-                       compared with the reference kubelet: about twenty minutes
+                       compared with the reference kubelet: about twenty-five minutes
   --containerd         the release of the runtime (default 1.6)
   --write              write the tables into docs/benchmarks.md, the samples below docs/benchmarks/, and the README's six
                        figures; needs a tree that is committed, and a machine that is quiet before each part and stays so
@@ -103,7 +104,12 @@ async function bench(options: Options): Promise<readonly Result[]> {
       if (writesDocument && refusal !== undefined) throw new Error(refusal);
       await watch.take();
       const { how, ...measured } = await measurePart(part, effort, { binary, version, folder, interruption });
-      const during = { containerd: version, how, busyBefore, foreignCpu: await watch.take() };
+      const during = {
+        containerd: version,
+        how,
+        busyBefore,
+        foreignCpu: foreignCpuIn(await watch.take(), cpus().length),
+      };
       results.push({ ...measured, conditions: await readConditions(binary, during) });
     }
     return results;

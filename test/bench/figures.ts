@@ -1,6 +1,6 @@
 import { type AgentIdle, BATCH_SIZE, type FloorMeasurements, type StartAndRemoval } from "./floor/floor-rounds.ts";
 import type { Goal } from "./goals.ts";
-import { diskPerMinute } from "./idle-windows.ts";
+import { cpuPercentOf, type Periods, perMinute, samplesOf } from "./idle-windows.ts";
 import type { Round } from "./measure-rounds.ts";
 import { FEWEST_SAMPLES_OF_TAIL, type Measured, medianOf, percentile, percentileOf } from "./statistics.ts";
 
@@ -18,6 +18,8 @@ export interface Figure {
   readonly berth?: Measured;
   /** A tail, such as the 90th percentile, has no pairs, nor have samples of other turns: only the values are compared. */
   readonly isTail?: boolean;
+  /** A number that was counted, over the whole time or in each period: only the values are compared. */
+  readonly isCount?: boolean;
   /** Each sample is one pod, change or exit by itself, so sixty of them reach a goal, not five. */
   readonly isSingle?: boolean;
   readonly goal?: Goal;
@@ -123,36 +125,35 @@ function agentFigures({ idleEmpty, idleFull, memoryAfter, batches, version }: Fl
     ...idleFigures("without pods", idleEmpty, { cpu: 0.1, pss: 60 }),
     ...idleFigures(`with ${BATCH_SIZE} pods`, idleFull, { cpu: 0.15, pss: 75 }),
     { what: "PSS after all pods are gone", unit: "MB", berth: medianOf([megabytes(memoryAfter.pssBytes)]) },
-    { what: `CPU for ${BATCH_SIZE} starts`, unit: "s", berth: startCpu, goal: limit(1.5) },
-    { what: `CPU for ${BATCH_SIZE} removals`, unit: "s", berth: removalCpu },
+    { what: `CPU of the agent for ${BATCH_SIZE} starts`, unit: "s", berth: startCpu, goal: limit(1.5) },
+    { what: `CPU of the agent for ${BATCH_SIZE} removals`, unit: "s", berth: removalCpu },
     { what: "`berth version`", unit: "ms", berth: medianOf(version), isSingle: true, goal: limit(30) },
   ];
 }
 
 function idleFigures(
   when: string,
-  windows: readonly AgentIdle[],
+  periods: Periods<AgentIdle>,
   most: { readonly cpu: number; readonly pss: number },
 ): readonly Figure[] {
+  const windows = samplesOf(periods);
   const row = (what: string, unit: Figure["unit"], read: (idle: AgentIdle) => number, goal?: Goal): Figure => ({
     what: `idle ${when}: ${what}`,
     unit,
     berth: medianOf(windows.map(read)),
     ...(goal !== undefined && { goal }),
   });
-  const [first] = windows;
-  const logPerMinute = ((first?.logBytes ?? Number.NaN) * 60_000) / (first?.lastedMs ?? Number.NaN);
-  const total = (what: string, bytes: number): Figure => ({
-    ...{ what: `idle ${when}: ${what}`, unit: "B", berth: medianOf([bytes]) },
+  const total = (what: string, read: (idle: AgentIdle) => number): Figure => ({
+    ...{ what: `idle ${when}: ${what} per minute`, unit: "B", berth: perMinute(windows, read) },
     goal: { kind: "total", atMost: 0 },
   });
   return [
-    row("CPU of one core", "%", ({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs, limit(most.cpu)),
+    row("CPU of the agent, of one core", "%", cpuPercentOf, limit(most.cpu)),
     row("PSS", "MB", ({ memory }) => megabytes(memory.pssBytes), limit(most.pss)),
     row("anonymous memory", "MB", ({ memory }) => megabytes(memory.anonymousBytes)),
     row("RSS", "MB", ({ memory }) => megabytes(memory.rssBytes)),
-    total("to disk per minute", diskPerMinute(windows)),
-    total("log per minute", logPerMinute),
+    total("to disk", ({ diskBytes }) => diskBytes),
+    total("log", ({ logBytes }) => logBytes),
   ];
 }
 

@@ -3,6 +3,7 @@ import {
   FEWEST_PAIRS,
   FEWEST_SINGLES,
   judge,
+  judgeTotal,
   type MedianInterval,
   medianInterval,
   mediansOfTurns,
@@ -12,8 +13,8 @@ import {
 
 /**
  * What a release is to reach. `ratio`, `overFloor` and `overChain` are judged by the medians of the pairs' ratios and
- * differences, `limit` by the median of Berth's samples. `total` is a number that was counted over the whole time, so it has no
- * interval.
+ * differences, `limit` by the median of Berth's samples. `total` is a number that was counted over the whole time, or the
+ * largest sample, so it has no interval.
  */
 export type Goal =
   | { readonly kind: "ratio"; readonly to: Baseline; readonly atMost: number }
@@ -49,7 +50,7 @@ export function assess(figure: Figure): Assessment | undefined {
   const interval = goal.kind === "total" ? undefined : medianInterval(judgedSamples(figure, goal, berth.samples));
   const fewest = figure.isSingle === true ? FEWEST_SINGLES : FEWEST_PAIRS;
   const verdictOf = (round: (value: number) => number): Verdict => {
-    if (interval === undefined) return round(berth.value) <= goal.atMost ? "reached" : "missed";
+    if (interval === undefined) return judgeTotal({ ...berth, value: round(berth.value) }, goal.atMost, fewest);
     return judge({ ...interval, low: round(interval.low), high: round(interval.high) }, goal.atMost, fewest);
   };
   const usual = goal.kind === "ratio" ? RATIO_DIGITS : digits[unit];

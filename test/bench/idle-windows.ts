@@ -1,8 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type Memory, memoryOf, usageOf } from "./process-usage.ts";
-
-/** An idle phase has as many windows as a figure needs pairs. */
-export const IDLE_WINDOWS = 5;
+import { type Measured, measured } from "./statistics.ts";
 
 /** What a process uses within one window of time, and its memory at the end. */
 export interface UsageWindow {
@@ -12,31 +10,81 @@ export interface UsageWindow {
   readonly memory: Memory;
 }
 
-/** Over all windows together: the median of the windows would hide what is written now and then. */
-export function diskPerMinute(windows: readonly UsageWindow[]): number {
-  const sum = (read: (window: UsageWindow) => number) => windows.reduce((total, window) => total + read(window), 0);
-  return (sum(({ diskBytes }) => diskBytes) * 60_000) / sum(({ lastedMs }) => lastedMs);
+/**
+ * One window of each of several starts of an agent: what differs from one process to the next is in them. Earlier runs have several
+ * windows of one process instead, in a row.
+ */
+export type Periods<Window> = OfStarts<Window> | readonly Window[];
+
+export interface OfStarts<Window> {
+  readonly ofStarts: readonly Window[];
 }
 
-/** Measures several processes in the same windows, one after the other, which divide `totalMs`. */
-export async function measureWindows<Side extends string>(
+/** The windows that are samples by themselves: those in a row of one process are one. */
+export const samplesOf = <Window extends object>(periods: Periods<Window>): readonly Window[] =>
+  "ofStarts" in periods ? periods.ofStarts : [joined(periods)];
+
+/** Numbers are added up; the rest is that of the last window. */
+export function joined<Window extends object>(windows: readonly Window[]): Window {
+  const fields = windows.map((window) => new Map<string, unknown>(Object.entries(window)));
+  const sumOf = (key: string) => fields.reduce((sum, each) => sum + Number(each.get(key)), 0);
+  const all = [...(fields.at(-1) ?? [])].map(([key, value]) => [key, typeof value === "number" ? sumOf(key) : value]);
+  // It has the fields of the windows, with values of the same types.
+  return Object.fromEntries(all) as Window;
+}
+
+/** In percent of one core. */
+export const cpuPercentOf = ({ cpuMs, lastedMs }: Pick<UsageWindow, "cpuMs" | "lastedMs">): number =>
+  (100 * cpuMs) / lastedMs;
+
+/** The bytes of all windows together, a minute: the median of the windows would hide what is written now and then. */
+export function perMinute<Window extends { readonly lastedMs: number }>(
+  windows: readonly Window[],
+  bytesOf: (window: Window) => number,
+): Measured {
+  const all = windows.reduce((sum, window) => sum + bytesOf(window), 0);
+  const lastedMs = windows.reduce((sum, window) => sum + window.lastedMs, 0);
+  const each = windows.map((window) => (bytesOf(window) * 60_000) / window.lastedMs);
+  return measured((all * 60_000) / lastedMs, each);
+}
+
+/** Measures several processes in the same window. */
+export async function measureWindow<Side extends string>(
   pids: Readonly<Record<Side, number>>,
-  totalMs: number,
-): Promise<Readonly<Record<Side, readonly UsageWindow[]>>> {
+  lastMs: number,
+): Promise<Readonly<Record<Side, UsageWindow>>> {
   const sides = Object.keys(pids) as Side[];
   const read = () => Promise.all(sides.map((side) => usageOf(pids[side])));
-  const windows = new Map<Side, UsageWindow[]>(sides.map((side) => [side, []]));
-  for (let index = 0; index < IDLE_WINDOWS; index++) {
-    const [from, before] = [performance.now(), await read()];
-    await pause(totalMs / IDLE_WINDOWS);
-    const [after, lastedMs] = [await read(), performance.now() - from];
-    for (const [at, side] of sides.entries())
-      windows.get(side)?.push({
-        lastedMs,
-        cpuMs: (after[at]?.cpuMs ?? Number.NaN) - (before[at]?.cpuMs ?? Number.NaN),
-        diskBytes: (after[at]?.diskBytes ?? Number.NaN) - (before[at]?.diskBytes ?? Number.NaN),
-        memory: await memoryOf(pids[side]),
-      });
+  const [from, before] = [performance.now(), await read()];
+  await pause(lastMs);
+  const [after, lastedMs] = [await read(), performance.now() - from];
+  const memories = await Promise.all(sides.map((side) => memoryOf(pids[side])));
+  const windowOf = (at: number): UsageWindow => ({
+    lastedMs,
+    cpuMs: (after[at]?.cpuMs ?? Number.NaN) - (before[at]?.cpuMs ?? Number.NaN),
+    diskBytes: (after[at]?.diskBytes ?? Number.NaN) - (before[at]?.diskBytes ?? Number.NaN),
+    memory: memories[at] ?? { rssBytes: Number.NaN, pssBytes: Number.NaN, anonymousBytes: Number.NaN },
+  });
+  return Object.fromEntries(sides.map((side, at) => [side, windowOf(at)])) as Record<Side, UsageWindow>;
+}
+
+/**
+ * Measures `periods` windows, before each of which every agent starts again. They alternate who begins. `measure` also waits until the
+ * new agents are idle.
+ */
+export async function measurePeriods<Side extends string, Window>(
+  sides: readonly Side[],
+  periods: number,
+  restart: (side: Side) => Promise<unknown>,
+  measure: () => Promise<Readonly<Record<Side, Window>>>,
+): Promise<Readonly<Record<Side, OfStarts<Window>>>> {
+  const windows = new Map<Side, Window[]>(sides.map((side) => [side, []]));
+  for (let period = 0; period < periods; period++) {
+    for (const side of period % 2 === 0 ? sides : sides.toReversed()) await restart(side);
+    const measuredWindows = await measure();
+    for (const side of sides) windows.get(side)?.push(measuredWindows[side]);
   }
-  return Object.fromEntries(windows) as Record<Side, UsageWindow[]>;
+  const all = new Map<Side, OfStarts<Window>>();
+  for (const [side, ofStarts] of windows) all.set(side, { ofStarts });
+  return Object.fromEntries(all) as Record<Side, OfStarts<Window>>;
 }

@@ -9,7 +9,7 @@ const quoted = [
   "100 pods at once, created → Ready, wall",
   "one pod, deleted → gone",
   "a container's exit → its status, containerd 1.6",
-  "idle with 100 pods: CPU of one core",
+  "idle with 100 pods: CPU of the agent, of one core",
   "idle with 100 pods: PSS",
 ];
 

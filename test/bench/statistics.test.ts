@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import {
   judge,
+  judgeTotal,
   median,
   medianInterval,
   medianOf,
@@ -8,6 +9,7 @@ import {
   pairsOf,
   percentile,
   percentileOf,
+  sumOf,
 } from "./statistics.ts";
 
 describe("percentile", () => {
@@ -59,6 +61,17 @@ test.each([
 ] as const)("the goal 0.9 is $verdict with the interval $interval of $count pairs", ({ interval, count, verdict }) => {
   const [low, high] = interval;
   expect(judge({ median: (low + high) / 2, low, high, count }, 0.9)).toBe(verdict);
+});
+
+test.each([
+  { value: 0, count: 5, fewest: undefined, verdict: "reached" },
+  { value: 0, count: 4, fewest: undefined, verdict: "not decided" },
+  { value: 0, count: 59, fewest: 60, verdict: "not decided" },
+  { value: 0, count: 60, fewest: 60, verdict: "reached" },
+  { value: 1, count: 1, fewest: undefined, verdict: "missed" },
+] as const)("the total $value of $count samples has $verdict the goal 0", ({ value, count, fewest, verdict }) => {
+  const samples = Array.from({ length: count }, () => value);
+  expect(judgeTotal({ ...sumOf(samples), value }, 0, fewest)).toBe(verdict);
 });
 
 test("the samples of each turn have one median, and equally many belong to each turn", () => {

@@ -94,6 +94,12 @@ export function judge({ low, high, count }: MedianInterval, atMost: number, fewe
   return high <= atMost && count >= fewest ? "reached" : "not decided";
 }
 
+/** Judges a number that was counted, or the largest sample: it has no interval, but needs as many samples to reach a goal. */
+export function judgeTotal({ value, samples }: Measured, atMost: number, fewest: number = FEWEST_PAIRS): Verdict {
+  if (value > atMost) return "missed";
+  return samples.length >= fewest ? "reached" : "not decided";
+}
+
 /** A percentile of all samples. */
 export const percentileOf = (samples: readonly number[], share: number): Measured =>
   measured(percentile(samples, share), samples);
@@ -105,6 +111,16 @@ export const medianOf = (rounds: readonly number[]): Measured => measured(median
 export const meanOf = (samples: readonly number[]): Measured =>
   measured(samples.reduce((sum, sample) => sum + sample, 0) / samples.length, samples);
 
-function measured(value: number, samples: readonly number[]): Measured {
+/** The sum of all samples. */
+export const sumOf = (samples: readonly number[]): Measured =>
+  measured(
+    samples.reduce((sum, sample) => sum + sample, 0),
+    samples,
+  );
+
+/** The largest sample. */
+export const mostOf = (samples: readonly number[]): Measured => percentileOf(samples, 1);
+
+export function measured(value: number, samples: readonly number[]): Measured {
   return { value, low: Math.min(...samples), high: Math.max(...samples), samples };
 }

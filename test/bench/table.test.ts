@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Figure } from "./figures.ts";
-import { medianOf, percentileOf } from "./statistics.ts";
+import { medianOf, percentileOf, sumOf } from "./statistics.ts";
 import { markdownTable, textTable } from "./table.ts";
 
 const peer = medianOf([200, 190, 210, 195, 205]);
@@ -30,7 +30,9 @@ test("an interval that contains the goal decides nothing, and one above it misse
 
 test("four pairs have no ratio and decide nothing", () => {
   const few = { ...ratio([100, 100, 100, 100]), floor: undefined, peer: medianOf([200, 200, 200, 200]) };
-  expect(row({ ...few, floor })).toEndWith("| 200 ms | 100 ms |  | 4 | ≤ 0.80 × the kubelet's | not decided |");
+  expect(row({ ...few, floor })).toEndWith(
+    "| 200 ms | 100 ms |  | 4 (floor: 5) | ≤ 0.80 × the kubelet's | not decided |",
+  );
 });
 
 test("a goal over the floor, a limit and a goal of the floor's table name the interval beside the verdict", () => {
@@ -48,15 +50,31 @@ test("a goal over the floor, a limit and a goal of the floor's table name the in
 
 test("a counted number is judged as it is, and has neither pairs nor a ratio to 0", () => {
   const count: Figure = { what: "requests", unit: "", peer: medianOf([0]), berth: medianOf([1]) };
-  expect(row({ ...count, goal: { kind: "total", atMost: 0 } })).toBe("| requests |  | 0 | 1 |  |  | ≤ 0 | missed |");
+  expect(row({ ...count, goal: { kind: "total", atMost: 0 } })).toBe("| requests |  | 0 | 1 |  | 1 | ≤ 0 | missed |");
+});
+
+test("nothing counted reaches a goal in five periods, or of sixty pods, and not in fewer", () => {
+  const none = (count: number) => sumOf(Array.from({ length: count }, () => 0));
+  const count = (periods: number): Figure => ({
+    ...{ what: "requests", unit: "", isCount: true, peer: sumOf([2, 2, 2, 2, 2]), berth: none(periods) },
+    goal: { kind: "total", atMost: 0 },
+  });
+  expect(row(count(5))).toBe("| requests |  | 10 | 0 | 0.00 × | 5 | ≤ 0 | reached |");
+  expect(row(count(4))).toBe("| requests |  | 10 | 0 |  | 4 (kubelet: 5) | ≤ 0 | not decided |");
+  expect(row({ ...count(59), isSingle: true })).toEndWith("| 59 (kubelet: 5) | ≤ 0 | not decided |");
+  expect(row({ ...count(60), isSingle: true })).toEndWith("| 60 (kubelet: 5) | ≤ 0 | reached |");
+});
+
+test("one sample of each side has no ratio unless it was counted", () => {
+  const one: Figure = { what: "idle", unit: "%", peer: medianOf([4]), berth: medianOf([1]) };
+  expect(row(one)).toBe("| idle |  | 4.00 % | 1.00 % |  | 1 |  |  |");
+  expect(row({ ...one, isCount: true })).toBe("| idle |  | 4.00 % | 1.00 % | 0.25 × | 1 |  |  |");
 });
 
 test("a pair without a positive number to compare with has no ratio, and does not help to reach a goal", () => {
   const goal = { kind: "ratio", to: "kubelet", atMost: 0.8 } as const;
   const cost: Figure = { what: "cost", unit: "%", peer: medianOf([1, 1, -1, 0, 1]), berth: medianOf([0, 0, 0, 0, 0]) };
-  expect(row({ ...cost, goal })).toBe(
-    "| cost |  | 1.00 % | 0.00 % | 0.00 × | 5 | ≤ 0.80 × the kubelet's | not decided |",
-  );
+  expect(row({ ...cost, goal })).toBe("| cost |  | 1.00 % | 0.00 % |  | 5 | ≤ 0.80 × the kubelet's | not decided |");
 });
 
 test("of single pods sixty reach a goal, and fewer do not; five may miss it", () => {
@@ -81,7 +99,7 @@ test("a figure is judged as it was measured, and shown with the digits that show
     "| 0.779 (0.741–0.802) × | 5 | ≤ 0.80 × the kubelet's | not decided |",
   );
   const bytes: Figure = { what: "to disk", unit: "B", berth: medianOf([0.4]), goal: { kind: "total", atMost: 0 } };
-  expect(row(bytes)).toEndWith("| 0 B |  |  | ≤ 0 B | missed: 0.4 B |");
+  expect(row(bytes)).toEndWith("| 0 B |  | 1 | ≤ 0 B | missed: 0.4 B |");
 });
 
 test("a cost below zero could not be measured, so only the upper end of its ratio is shown", () => {
@@ -100,15 +118,15 @@ test("several samples of a turn are compared with the other side's one by their 
   const turns = [100, 110, 100, 110, 120, 100].flatMap((ms) => [ms - 50, ms, ms + 1]);
   const peers = [200, 200, 200, 200, 200, 200];
   expect(row({ what: "a pod", unit: "ms", peer: medianOf(peers), berth: medianOf(turns) })).toEndWith(
-    "| 0.53 (0.50–0.55) × | 18 |  |  |",
+    "| 0.53 (0.50–0.55) × | 18 (kubelet: 6) |  |  |",
   );
 });
 
 test("a tail is compared by its values", () => {
-  const tail = { isTail: true, peer: percentileOf([1, 2, 3, 3, 3], 0.9), berth: percentileOf([1, 2], 0.9) };
-  expect(row({ what: "p90", unit: "ms", ...tail })).toBe("| p90 |  | 3 ms | 2 ms | 0.67 × | 2 |  |  |");
+  const tail = { isTail: true, peer: percentileOf([1, 2, 3, 3, 3], 0.9), berth: percentileOf([1, 2, 2, 2, 2], 0.9) };
+  expect(row({ what: "p90", unit: "ms", ...tail })).toBe("| p90 |  | 3 ms | 2 ms | 0.67 × | 5 |  |  |");
   const few = { ...tail, peer: percentileOf([1, 2, 3], 0.9) };
-  expect(row({ what: "p90", unit: "ms", ...few })).toBe("| p90 |  | 3 ms | 2 ms |  | 2 |  |  |");
+  expect(row({ what: "p90", unit: "ms", ...few })).toBe("| p90 |  | 3 ms | 2 ms |  | 5 (kubelet: 3) |  |  |");
 });
 
 test("the terminal table shows the lowest and the highest of several samples after the value", () => {

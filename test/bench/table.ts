@@ -42,7 +42,6 @@ type FormatMeasured = (measured: Measured | undefined, unit: Figure["unit"]) => 
 
 function cellsOf(figure: Figure, part: BenchPart, show: FormatMeasured): readonly string[] {
   const { what, unit, floor, peer, chain, berth, goal } = figure;
-  const count = (berth ?? peer ?? floor)?.samples.length ?? 0;
   return [
     what,
     show(floor, unit),
@@ -50,10 +49,19 @@ function cellsOf(figure: Figure, part: BenchPart, show: FormatMeasured): readonl
     ...(part === "network" ? [show(chain, unit)] : []),
     show(berth, unit),
     comparisonOf(figure, part),
-    goal?.kind === "total" ? "" : `${count}`,
+    countOf(figure),
     goal === undefined ? "" : `≤ ${wordsOf(goal, unit)}`,
     verdictOf(figure),
   ];
+}
+
+/** The number of samples, and of those of a side that has fewer or more. */
+function countOf({ floor, peer, berth }: Figure): string {
+  const count = (berth ?? peer ?? floor)?.samples.length ?? 0;
+  const others = Object.entries({ floor, kubelet: peer }).flatMap(([side, measured]) =>
+    measured === undefined || measured.samples.length === count ? [] : [`${side}: ${measured.samples.length}`],
+  );
+  return [`${count}`, ...(others.length === 0 ? [] : [`(${others.join(", ")})`])].join(" ");
 }
 
 const plain: FormatMeasured = (measured, unit) => {
@@ -69,16 +77,18 @@ const withRange: FormatMeasured = (measured, unit) => {
 
 /**
  * The median of the pairs' ratios with its interval; of tails and of what was counted, the ratio of the two values. Fewer than
- * five samples have no ratio, unless they are numbers that were counted over the whole time.
+ * five samples have no ratio, unless they were counted equally often, and neither have pairs of which one is not above 0.
  */
 function comparisonOf(figure: Figure, part: BenchPart): string {
-  const { floor, peer, berth, isTail, goal } = figure;
+  const { floor, peer, berth, isTail, isCount, goal } = figure;
   const other = part === "floor" ? floor : peer;
   if (berth === undefined || other === undefined) return "";
-  const isCounted = berth.samples.length === 1 && other.samples.length === 1;
-  if (!isCounted && other.samples.length < FEWEST_PAIRS) return "";
-  if (isCounted || isTail === true || goal?.kind === "total" || other.samples.some((one) => one <= 0))
+  const isCounted = isCount === true || goal?.kind === "total";
+  if (isCounted && berth.samples.length !== other.samples.length) return "";
+  if (!isCounted && Math.min(berth.samples.length, other.samples.length) < FEWEST_PAIRS) return "";
+  if (isCounted || isTail === true)
     return other.value <= 0 || berth.value < 0 ? "" : `${formatRatio(berth.value / other.value)} ×`;
+  if (other.samples.some((one) => one <= 0)) return "";
   const interval = medianInterval(ratiosOf(berth.samples, other.samples));
   const after = isJudgedInComparison(figure) ? assess(figure)?.digits : undefined;
   if (interval.median < 0) return `at most ${formatRatio(interval.high, after)} ×`;

@@ -1,6 +1,7 @@
 import { pair } from "../cluster/cluster-figures.ts";
 import { type Figure, limit, tailRows } from "../figures.ts";
-import { medianOf } from "../statistics.ts";
+import { cpuPercentOf, samplesOf } from "../idle-windows.ts";
+import { medianOf, sumOf } from "../statistics.ts";
 import type { ApiResult } from "./api-bench.ts";
 import { SESSIONS, type SessionsAtOnce, STDOUT_MB } from "./exec-rounds.ts";
 import { LINE_BYTES, LOG_MB, PAGES, SCRAPE_MS } from "./page-rounds.ts";
@@ -30,10 +31,10 @@ export function apiFigures({
       return [{ ...pair(`${path} with ${pods} pods`, "ms", times, medianOf, 1), isSingle: true }];
     }),
     pair(
-      `CPU of one core with ${pods} pods, all pages every ${SCRAPE_MS / 1000} s`,
+      `CPU of the agent, of one core, with ${pods} pods, all pages every ${SCRAPE_MS / 1000} s`,
       "%",
       scraped,
-      (windows) => medianOf(windows.map(({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs)),
+      (periods) => medianOf(samplesOf(periods).map(cpuPercentOf)),
       0.3,
     ),
     ...statsPassFigures(statsPass),
@@ -42,12 +43,11 @@ export function apiFigures({
 
 function sessionFigures(sessions: ApiResult["sessions"]): readonly Figure[] {
   const what = `${SESSIONS} exec sessions at once`;
-  const failures = (turns: readonly SessionsAtOnce[]) => turns.reduce((sum, { failed }) => sum + failed, 0);
   const keptShare = ({ pssBefore, pssAfter }: SessionsAtOnce) => (100 * pssAfter) / pssBefore;
   return [
     pair(`${what}, wall`, "s", sessions, (turns) => medianOf(turns.map(({ wallMs }) => wallMs / 1000))),
     {
-      ...pair(`${what}: those that failed`, "", sessions, (turns) => medianOf([failures(turns)])),
+      ...pair(`${what}: those that failed`, "", sessions, (turns) => sumOf(turns.map(({ failed }) => failed))),
       goal: { kind: "total", atMost: 0 },
     },
     {

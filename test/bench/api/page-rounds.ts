@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { pollUntil } from "../../bed/poll-until.ts";
 import type { PerAgent } from "../cluster/cluster-rounds.ts";
-import { IDLE_WINDOWS, measureWindows, type UsageWindow } from "../idle-windows.ts";
+import { measureWindow, type UsageWindow } from "../idle-windows.ts";
 import { takeTurns } from "../turns.ts";
 import type { NodeApi } from "./node-api.ts";
 
@@ -79,23 +79,22 @@ export async function measurePages(apis: PerAgent<NodeApi>, turns: number, betwe
   return Object.fromEntries(measured) as PageTimes;
 }
 
-/** The usage of both agents, in windows of `windowMs`, while `pages` and those of the agents' own metrics are read every 15 s. */
+/** The usage of both agents for `windowMs` while `pages` and those of the agents' own metrics are read every 15 s. */
 export async function measureScraped(
   apis: PerAgent<NodeApi>,
   pids: PerAgent<number>,
   pages: readonly string[],
   windowMs: number,
-): Promise<PerAgent<readonly UsageWindow[]>> {
-  const totalMs = IDLE_WINDOWS * windowMs;
+): Promise<PerAgent<UsageWindow>> {
   const from = performance.now();
   const scrape = async () => {
-    for (let at = FIRST_SCRAPE_MS; at < totalMs; at += SCRAPE_MS) {
+    for (let at = FIRST_SCRAPE_MS; at < windowMs; at += SCRAPE_MS) {
       await pause(Math.max(0, from + at - performance.now()));
       await takeTurns(SIDES, 1, async (side) => {
         for (const path of [...pages, ...SCRAPED]) await apis[side].readPage(path);
       });
     }
   };
-  const [windows] = await Promise.all([measureWindows({ ...pids }, totalMs), scrape()]);
-  return windows;
+  const [window] = await Promise.all([measureWindow({ ...pids }, windowMs), scrape()]);
+  return window;
 }

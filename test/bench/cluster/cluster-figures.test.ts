@@ -2,17 +2,19 @@ import { expect, test } from "bun:test";
 import { markdownTable } from "../table.ts";
 import type { ClusterResult } from "./cluster-bench.ts";
 import { clusterFigures } from "./cluster-figures.ts";
-import type { NodeIdle } from "./cluster-rounds.ts";
+import type { NodeIdle, NodeIdleWindow } from "./cluster-rounds.ts";
 
 const round = (each: readonly number[]) => ({ each, wall: Math.max(...each) });
 
-function idle(cpuMs: number, pssBytes: number, more: Partial<NodeIdle["requests"]> = {}): NodeIdle {
-  const memory = { rssBytes: 0, pssBytes, anonymousBytes: pssBytes / 2 };
-  return {
-    lastedMs: 300_000,
-    windows: [0, 1, 2, 3, 4].map((at) => ({ lastedMs: 60_000, cpuMs: cpuMs + at, diskBytes: 0, memory })),
-    requests: { leaseRenewals: 29, statusReports: 1, watches: 3, others: [], ...more },
-  };
+const memoryOf = (pssBytes: number) => ({ rssBytes: 0, pssBytes, anonymousBytes: pssBytes / 2 });
+const quiet = { leaseRenewals: 6, statusReports: 0, watches: 1, others: [] };
+
+function idle(cpuMs: number, pssBytes: number, more: Partial<NodeIdleWindow["requests"]> = {}): NodeIdle {
+  const ofStarts = [0, 1, 2, 3, 4].map((at) => ({
+    ...{ lastedMs: 60_000, cpuMs: cpuMs + at, diskBytes: 0, memory: memoryOf(pssBytes) },
+    requests: { ...quiet, ...(at === 3 && more) },
+  }));
+  return { ofStarts };
 }
 
 const times = <T>(count: number, make: (at: number) => T): readonly T[] =>
@@ -58,25 +60,44 @@ test("each figure is judged by the interval of its pairs of the same run", () =>
       "| one usual pod, created → Ready |  | 402 ms | 202 ms | 0.50 (0.50–0.50) × | 60 | ≤ 0.60 × the kubelet's | reached |",
       "| one usual pod, deleted → gone |  | 1130 ms | 230 ms | 0.20 (0.20–0.21) × | 60 |  |  |",
       "| CPU of the agent for 100 starts |  | 2.30 s | 1.70 s | 0.74 (0.74–0.74) × | 5 | ≤ 0.80 × the kubelet's | reached |",
-      "| idle without pods: CPU of one core |  | 1.00 % | 0.10 % | 0.10 (0.10–0.11) × | 5 | ≤ 0.15 × the kubelet's | reached |",
+      "| idle without pods: CPU of the agent, of one core |  | 1.00 % | 0.10 % | 0.10 (0.10–0.11) × | 5 | ≤ 0.15 × the kubelet's | reached |",
       "| idle without pods: PSS |  | 80.0 MB | 70.0 MB | 0.88 (0.88–0.88) × | 5 | ≤ 0.75 × the kubelet's | missed |",
       "| idle without pods: anonymous memory |  | 40.0 MB | 35.0 MB | 0.88 (0.88–0.88) × | 5 |  |  |",
-      "| idle without pods: to disk per minute |  | 0 B | 0 B |  |  | ≤ 0 B | reached |",
-      "| idle without pods: lease renewals in 5 min |  | 29 | 29 | 1.00 × |  | ≤ 30 | reached |",
-      "| idle without pods: node status reports in 5 min |  | 1 | 1 | 1.00 × |  | ≤ 1 | reached |",
-      "| idle without pods: other requests in 5 min |  | 0 | 1 |  |  | ≤ 0 | missed |",
-      "| idle without pods: watches resumed in 5 min |  | 3 | 3 | 1.00 × | 1 |  |  |",
-      "| idle with 100 pods: CPU of one core |  | 3.00 % | 0.10 % | 0.03 (0.03–0.04) × | 5 | ≤ 0.10 × the kubelet's | reached |",
+      "| idle without pods: to disk per minute |  | 0 B | 0 B |  | 5 | ≤ 0 B | reached |",
+      "| idle without pods: lease renewals in 1 min |  | 6 | 6 | 1.00 × | 5 | ≤ 6 | reached |",
+      "| idle without pods: node status reports in 1 min |  | 0 | 0 |  | 5 | ≤ 1 | reached |",
+      "| idle without pods: other requests in 1 min |  | 0 | 1 |  | 5 | ≤ 0 | missed |",
+      "| idle without pods: watches resumed in 1 min |  | 1 | 1 | 1.00 × | 5 |  |  |",
+      "| idle with 100 pods: CPU of the agent, of one core |  | 3.00 % | 0.10 % | 0.03 (0.03–0.04) × | 5 | ≤ 0.10 × the kubelet's | reached |",
       "| idle with 100 pods: PSS |  | 110.0 MB | 70.0 MB | 0.64 (0.64–0.64) × | 5 | ≤ 0.70 × the kubelet's | reached |",
       "| idle with 100 pods: anonymous memory |  | 55.0 MB | 35.0 MB | 0.64 (0.64–0.64) × | 5 |  |  |",
-      "| idle with 100 pods: to disk per minute |  | 0 B | 0 B |  |  | ≤ 0 B | reached |",
-      "| idle with 100 pods: lease renewals in 5 min |  | 29 | 29 | 1.00 × |  | ≤ 30 | reached |",
-      "| idle with 100 pods: node status reports in 5 min |  | 1 | 2 | 2.00 × |  | ≤ 1 | missed |",
-      "| idle with 100 pods: other requests in 5 min |  | 0 | 0 |  |  | ≤ 0 | reached |",
-      "| idle with 100 pods: watches resumed in 5 min |  | 3 | 3 | 1.00 × | 1 |  |  |",
+      "| idle with 100 pods: to disk per minute |  | 0 B | 0 B |  | 5 | ≤ 0 B | reached |",
+      "| idle with 100 pods: lease renewals in 1 min |  | 6 | 6 | 1.00 × | 5 | ≤ 6 | reached |",
+      "| idle with 100 pods: node status reports in 1 min |  | 0 | 2 |  | 5 | ≤ 1 | missed |",
+      "| idle with 100 pods: other requests in 1 min |  | 0 | 0 |  | 5 | ≤ 0 | reached |",
+      "| idle with 100 pods: watches resumed in 1 min |  | 1 | 1 | 1.00 × | 5 |  |  |",
       "| process start → new node Ready |  | 900 ms | 290 ms | 0.33 (0.28–0.36) × | 5 | ≤ 300 ms | not decided: 290 (280–310) ms |",
       "| a container's exit → its status, containerd 1.6 |  | 700 ms | 13 ms | 0.02 (0.02–0.03) × | 5 | ≤ 20 ms | not decided: 13 (10–30) ms |",
       "| a container's exit → its status, containerd 2.1 |  | 700 ms | 25 ms | 0.05 (0.03–0.07) × | 5 | ≤ 20 ms | missed: 25 (22–61) ms |",
+    ]
+  `);
+});
+
+test("several windows of one process in a row are one sample, which decides nothing", () => {
+  const { requests, ...window } = { lastedMs: 8_000, cpuMs: 8, diskBytes: 0, memory: memoryOf(60e6), requests: quiet };
+  const inARow = (): NodeIdle => ({ windows: times(5, () => window), requests });
+  const figures = clusterFigures({ ...result, idleEmpty: { kubelet: inARow(), berth: inARow() } });
+  const idleRows = figures.filter(({ what }) => what.startsWith("idle without pods"));
+  expect(markdownTable(idleRows, "kubelet").split("\n").slice(2)).toMatchInlineSnapshot(`
+    [
+      "| idle without pods: CPU of the agent, of one core |  | 0.10 % | 0.10 % |  | 1 | ≤ 0.15 × the kubelet's | not decided |",
+      "| idle without pods: PSS |  | 60.0 MB | 60.0 MB |  | 1 | ≤ 0.75 × the kubelet's | not decided |",
+      "| idle without pods: anonymous memory |  | 30.0 MB | 30.0 MB |  | 1 |  |  |",
+      "| idle without pods: to disk per minute |  | 0 B | 0 B |  | 1 | ≤ 0 B | not decided |",
+      "| idle without pods: lease renewals in 40 s |  | 6 | 6 | 1.00 × | 1 | ≤ 4 | missed |",
+      "| idle without pods: node status reports in 40 s |  | 0 | 0 |  | 1 | ≤ 1 | not decided |",
+      "| idle without pods: other requests in 40 s |  | 0 | 0 |  | 1 | ≤ 0 | not decided |",
+      "| idle without pods: watches resumed in 40 s |  | 1 | 1 | 1.00 × | 1 |  |  |",
     ]
   `);
 });

@@ -1,10 +1,10 @@
 import { type Figure, limit, tailRows } from "../figures.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
-import { diskPerMinute, type UsageWindow } from "../idle-windows.ts";
+import { cpuPercentOf, joined, perMinute } from "../idle-windows.ts";
 import type { Round } from "../measure-rounds.ts";
-import { type Measured, medianOf, percentile, percentileOf } from "../statistics.ts";
+import { type Measured, medianOf, mostOf, percentile, percentileOf } from "../statistics.ts";
 import type { ClusterResult } from "./cluster-bench.ts";
-import type { NodeIdle, PerAgent, SinglePod } from "./cluster-rounds.ts";
+import type { NodeIdle, NodeIdleWindow, PerAgent, SinglePod } from "./cluster-rounds.ts";
 
 /** All figures of the comparison with the reference kubelet, in the order of the requirements. */
 export function clusterFigures(result: ClusterResult): readonly Figure[] {
@@ -114,30 +114,32 @@ function agentFigures({ batches }: ClusterResult): readonly Figure[] {
   return [pair(`CPU of the agent for ${BATCH_SIZE} starts`, "s", batches, cpu, 0.8)];
 }
 
-/**
- * Counts requests over the whole idle time, which the row names, because a status report comes only every five minutes.
- */
+const idleWindowsOf = (idle: NodeIdle): readonly NodeIdleWindow[] =>
+  "ofStarts" in idle ? idle.ofStarts : [{ ...joined(idle.windows), requests: idle.requests }];
+
+/** Of several periods the requests are those of the one with the most. */
 export function idleFigures(
   when: string,
   idle: PerAgent<NodeIdle>,
   most: { readonly cpu?: number; readonly pss?: number },
 ): readonly Figure[] {
-  const windows = { kubelet: idle.kubelet.windows, berth: idle.berth.windows };
-  const row = (rest: string, unit: Figure["unit"], read: (window: UsageWindow) => number, atMost?: number) =>
+  const windows = { kubelet: idleWindowsOf(idle.kubelet), berth: idleWindowsOf(idle.berth) };
+  const row = (rest: string, unit: Figure["unit"], read: (window: NodeIdleWindow) => number, atMost?: number) =>
     pair(what(rest), unit, windows, (all) => medianOf(all.map(read)), atMost);
-  const minutes = idle.berth.lastedMs / 60_000;
+  const minutes = Math.max(...windows.berth.map(({ lastedMs }) => lastedMs)) / 60_000;
   const lasted = minutes < 1 ? `${Math.round(minutes * 60)} s` : `${minutes.toFixed(0)} min`;
   const what = (rest: string) => `idle ${when}: ${rest}`;
-  const requests = (rest: string, read: (idle: NodeIdle) => number, atMost?: number): Figure => ({
-    ...pair(what(`${rest} in ${lasted}`), "", idle, (one) => medianOf([read(one)])),
+  const requests = (rest: string, read: (window: NodeIdleWindow) => number, atMost?: number): Figure => ({
+    ...pair(what(`${rest} in ${lasted}`), "", windows, (all) => mostOf(all.map(read))),
+    isCount: true,
     ...(atMost !== undefined && { goal: { kind: "total", atMost } }),
   });
   return [
-    row("CPU of one core", "%", ({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs, most.cpu),
+    row("CPU of the agent, of one core", "%", cpuPercentOf, most.cpu),
     row("PSS", "MB", ({ memory }) => memory.pssBytes / 1e6, most.pss),
     row("anonymous memory", "MB", ({ memory }) => memory.anonymousBytes / 1e6),
     {
-      ...pair(what("to disk per minute"), "B", windows, (all) => medianOf([diskPerMinute(all)])),
+      ...pair(what("to disk per minute"), "B", windows, (all) => perMinute(all, ({ diskBytes }) => diskBytes)),
       goal: { kind: "total", atMost: 0 },
     },
     requests("lease renewals", ({ requests: { leaseRenewals } }) => leaseRenewals, Math.ceil(6 * minutes)),

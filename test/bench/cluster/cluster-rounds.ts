@@ -4,7 +4,7 @@ import { builtVersion } from "../../upstream/programs.ts";
 import { benchPod, usualPod } from "../bench-pod.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Floor } from "../floor/raw-cri-floor.ts";
-import { measureWindows, type UsageWindow } from "../idle-windows.ts";
+import { measurePeriods, measureWindow, type OfStarts, type UsageWindow } from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round, type Subject } from "../measure-rounds.ts";
 import { usageOf } from "../process-usage.ts";
 import { takeTurns } from "../turns.ts";
@@ -17,19 +17,19 @@ import type { ComparedNode } from "./compared-node.ts";
 export interface ClusterEffort {
   readonly singles: number;
   readonly batches: number;
-  readonly idleEmptyMs: number;
-  readonly idleFullMs: number;
+  /** The starts of both agents after each of which they are idle, without pods and with many, for `idleMs`. */
+  readonly idlePeriods: number;
+  readonly idleMs: number;
   readonly starts: number;
   readonly exits: number;
 }
 
-/** The idle phase without pods lasts five minutes, because that is the period of a node's status report. */
 export const thoroughClusterEffort: ClusterEffort = {
   singles: 200,
   batches: 7,
-  idleEmptyMs: 300_000,
-  idleFullMs: 60_000,
-  starts: 7,
+  idlePeriods: 7,
+  idleMs: 60_000,
+  starts: 200,
   exits: 200,
 };
 
@@ -37,9 +37,9 @@ export const thoroughClusterEffort: ClusterEffort = {
 export const publishedClusterEffort: ClusterEffort = {
   singles: 60,
   batches: 5,
-  idleEmptyMs: 40_000,
-  idleFullMs: 30_000,
-  starts: 5,
+  idlePeriods: 5,
+  idleMs: 30_000,
+  starts: 60,
   exits: 60,
 };
 
@@ -47,16 +47,16 @@ export const publishedClusterEffort: ClusterEffort = {
 export const quickClusterEffort: ClusterEffort = {
   singles: 5,
   batches: 1,
-  idleEmptyMs: 10_000,
-  idleFullMs: 10_000,
+  idlePeriods: 1,
+  idleMs: 10_000,
   starts: 1,
   exits: 3,
 };
 
 export function describeClusterEffort(effort: ClusterEffort): string {
-  const { singles, batches, idleEmptyMs, idleFullMs, starts, exits } = effort;
+  const { singles, batches, idlePeriods, idleMs, starts, exits } = effort;
   const often = `One pod ${singles} times, a usual one as often, ${BATCH_SIZE} pods ${batches} times, ${starts} agent starts, ${exits} container exits`;
-  const idle = `idle for ${idleEmptyMs / 1000} s without pods and ${idleFullMs / 1000} s with ${BATCH_SIZE}, both at the same time`;
+  const idle = `idle for ${idleMs / 1000} s after each of ${idlePeriods} starts of both agents, without pods and with ${BATCH_SIZE}, both at the same time`;
   return `${often}, ${idle}; otherwise floor, kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. Pods are bare, without a service account token and without volumes; usual ones have the token.`;
 }
 
@@ -80,11 +80,15 @@ export interface PodBatch {
   readonly startCpuMs: number;
 }
 
-export interface NodeIdle {
-  readonly lastedMs: number;
-  readonly windows: readonly UsageWindow[];
+/** A window of an idle node, with its requests. */
+export interface NodeIdleWindow extends UsageWindow {
   readonly requests: NodeRequests;
 }
+
+/** Earlier runs have several windows of one process in a row, and its requests in all of them. */
+export type NodeIdle =
+  | OfStarts<NodeIdleWindow>
+  | { readonly windows: readonly UsageWindow[]; readonly requests: NodeRequests };
 
 /** The raw runtime calls, in the same turns as the agents. */
 export interface FloorRound {
@@ -122,9 +126,11 @@ export async function measureCluster(
   const { members, names, print } = subjects;
   print(`process start → node Ready, ${effort.starts} times each`);
   const starts = await alternate(members, effort.starts, (member) => measureNodeStart(subjects, member));
-  print(`idle without pods, ${effort.idleEmptyMs / 1000} s`);
-  await pause(AGENT_WARM_UP_MS);
-  const idleEmpty = await measureIdle(subjects, effort.idleEmptyMs);
+  print(`idle without pods, ${effort.idlePeriods} × ${effort.idleMs / 1000} s`);
+  const idleEmpty = await measurePeriods(AGENTS, effort.idlePeriods, restartOf(members), async () => {
+    await pause(AGENT_WARM_UP_MS);
+    return await measureIdle(subjects, effort.idleMs);
+  });
   print(`one pod, ${effort.singles} times each, after a warm-up turn`);
   const single = async (side: Side, turn: number): Promise<FloorRound> =>
     side === "floor"
@@ -149,7 +155,7 @@ export async function measureCluster(
     usualSingles,
     floor: { singles: singles.floor, batches: batches.floor },
     batches: { kubelet: batchesOf(batches.kubelet), berth: batchesOf(batches.berth) },
-    idleFull: await measureIdleWithPods(subjects, effort.idleFullMs, BATCH_SIZE),
+    idleFull: await measureIdleWithPods(subjects, effort, BATCH_SIZE),
   };
 }
 
@@ -166,7 +172,8 @@ async function measureUsualPods(subjects: ClusterSubjects, turns: number): Promi
   return { kubelet: singlesOf(kubelet), berth: singlesOf(berth) };
 }
 
-const SIDES = ["floor", "kubelet", "berth"] as const;
+const AGENTS = ["kubelet", "berth"] as const;
+const SIDES = ["floor", ...AGENTS] as const;
 type Side = (typeof SIDES)[number];
 
 /** Measures both programs in each turn. They alternate who begins: the kubelet in the first turn. */
@@ -175,7 +182,7 @@ export async function alternate<T>(
   turns: number,
   measure: (member: ComparedNode, turn: number) => Promise<T>,
 ): Promise<PerAgent<readonly T[]>> {
-  return await takeTurns(["kubelet", "berth"] as const, turns, (side, turn) => measure(members[side], turn));
+  return await takeTurns(AGENTS, turns, (side, turn) => measure(members[side], turn));
 }
 
 /**
@@ -236,22 +243,29 @@ export async function measureBatch(
   return { ready, startCpuMs, gone: await deletePods(subjects, names) };
 }
 
-/** Both nodes run their pods, whose starts are not measured, at the same time. */
+/** Stops an agent of these nodes and starts the next one; its pods keep running. */
+export const restartOf = (members: PerAgent<ComparedNode>) => async (side: keyof PerAgent<unknown>) => {
+  await members[side].stop();
+  await members[side].start();
+};
+
+/** New agents start their pods, which is not measured, and both nodes run them at the same time. */
 export async function measureIdleWithPods(
   subjects: ClusterSubjects,
-  idleMs: number,
+  { idlePeriods, idleMs }: Pick<ClusterEffort, "idlePeriods" | "idleMs">,
   count: number,
   specOverrides: Partial<PodSpec> = {},
 ): Promise<PerAgent<NodeIdle>> {
   const { members, names, print } = subjects;
-  const podsOf = { kubelet: names(count), berth: names(count) };
-  await startPods(subjects, members.kubelet, podsOf.kubelet, specOverrides);
-  await startPods(subjects, members.berth, podsOf.berth, specOverrides);
-  print(`idle with ${count} pods, ${idleMs / 1000} s`);
-  const idle = await measureIdle(subjects, idleMs);
-  await deletePods(subjects, podsOf.kubelet);
-  await deletePods(subjects, podsOf.berth);
-  return idle;
+  print(`idle with ${count} pods, ${idlePeriods} × ${idleMs / 1000} s`);
+  return await measurePeriods(AGENTS, idlePeriods, restartOf(members), async () => {
+    const podsOf = { kubelet: names(count), berth: names(count) };
+    for (const side of AGENTS) await startPods(subjects, members[side], podsOf[side], specOverrides);
+    await pause(SETTLE_IDLE_MS);
+    const idle = await measureIdle(subjects, idleMs);
+    await Promise.all(AGENTS.map((side) => deletePods(subjects, podsOf[side])));
+    return idle;
+  });
 }
 
 const AFTER_START_MS = 1000;
@@ -312,17 +326,15 @@ const AGENT_WARM_UP_MS = 30_000;
 const SETTLE_IDLE_MS = 10_000;
 const SETTLE_MS = 1000;
 
-async function measureIdle(subjects: ClusterSubjects, idleMs: number): Promise<PerAgent<NodeIdle>> {
+async function measureIdle(subjects: ClusterSubjects, idleMs: number): Promise<PerAgent<NodeIdleWindow>> {
   const { kubelet, berth } = subjects.members;
-  await pause(SETTLE_IDLE_MS);
   const from = Date.now();
-  const windows = await measureWindows({ kubelet: kubelet.pid, berth: berth.pid }, idleMs);
+  const windows = await measureWindow({ kubelet: kubelet.pid, berth: berth.pid }, idleMs);
   const until = Date.now();
   // The API server writes its audit log asynchronously.
   await pause(SETTLE_MS);
-  const idleOf = async (side: keyof PerAgent<unknown>): Promise<NodeIdle> => ({
-    lastedMs: until - from,
-    windows: windows[side],
+  const idleOf = async (side: keyof PerAgent<unknown>): Promise<NodeIdleWindow> => ({
+    ...windows[side],
     requests: await subjects.audit.requestsOf(subjects.members[side].nodeName, from, until),
   });
   return { kubelet: await idleOf("kubelet"), berth: await idleOf("berth") };

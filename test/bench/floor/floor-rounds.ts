@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
 import { podShape } from "../bench-pod.ts";
-import { measureWindows, type UsageWindow } from "../idle-windows.ts";
+import { measurePeriods, measureWindow, type Periods, type UsageWindow } from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round, type Subject } from "../measure-rounds.ts";
 import { type Memory, memoryOf } from "../process-usage.ts";
 import type { Floor } from "./raw-cri-floor.ts";
@@ -11,24 +11,31 @@ import type { StaticPodAgent } from "./static-pod-agent.ts";
 export interface FloorEffort {
   readonly singles: number;
   readonly batches: number;
+  /** The starts of the agent after each of which it is idle, without pods and with many, for `idleMs`. */
+  readonly idlePeriods: number;
   readonly idleMs: number;
   readonly starts: number;
 }
 
-export const thoroughFloorEffort: FloorEffort = { singles: 200, batches: 7, idleMs: 300_000, starts: 7 };
+export const thoroughFloorEffort: FloorEffort = {
+  ...{ singles: 200, batches: 7, starts: 7, idlePeriods: 7, idleMs: 60_000 },
+};
 /** The fewest repetitions that decide anything. */
-export const publishedFloorEffort: FloorEffort = { singles: 60, batches: 5, idleMs: 60_000, starts: 5 };
+export const publishedFloorEffort: FloorEffort = {
+  ...{ singles: 60, batches: 5, starts: 5, idlePeriods: 5, idleMs: 30_000 },
+};
 /** Shows that everything runs; decides nothing. */
-export const quickFloorEffort: FloorEffort = { singles: 5, batches: 1, idleMs: 10_000, starts: 1 };
+export const quickFloorEffort: FloorEffort = {
+  ...{ singles: 5, batches: 1, starts: 1, idlePeriods: 1, idleMs: 10_000 },
+};
 
-export const describeFloorEffort = ({ singles, batches, idleMs }: FloorEffort): string =>
-  `One pod ${singles} times, ${BATCH_SIZE} pods ${batches} times, idle for ${idleMs / 1000} s; floor and agent alternated who began. ${podShape}`;
+export const describeFloorEffort = ({ singles, batches, idlePeriods, idleMs }: FloorEffort): string =>
+  `One pod ${singles} times, ${BATCH_SIZE} pods ${batches} times, idle for ${idleMs / 1000} s after each of ${idlePeriods} starts of the agent; floor and agent alternated who began. ${podShape}`;
 
 export const BATCH_SIZE = 100;
 
 /** The agent's usage during a window of an idle phase. */
 export interface AgentIdle extends UsageWindow {
-  /** The same in each window: that of the whole phase, divided. */
   readonly logBytes: number;
 }
 
@@ -45,11 +52,11 @@ export interface AgentRound extends StartAndRemoval {
 
 export interface FloorMeasurements {
   readonly version: readonly number[];
-  readonly idleEmpty: readonly AgentIdle[];
+  readonly idleEmpty: Periods<AgentIdle>;
   readonly singles: readonly { readonly floor: StartAndRemoval; readonly agent: AgentRound }[];
   readonly oneAtATime: StartAndRemoval;
   readonly batches: readonly { readonly floor: StartAndRemoval; readonly agent: AgentRound }[];
-  readonly idleFull: readonly AgentIdle[];
+  readonly idleFull: Periods<AgentIdle>;
   /** Ten seconds after the removal of all batches. */
   readonly memoryAfter: Memory;
   readonly fromNothing: readonly number[];
@@ -67,10 +74,9 @@ export interface FloorSubjects {
 export async function measureFloorComparison(subjects: FloorSubjects, effort: FloorEffort): Promise<FloorMeasurements> {
   const { agent, floor, names, print } = subjects;
   print("berth version");
-  const version = await timeVersion(subjects.binary, 20);
-  print(`idle without pods, ${effort.idleMs / 1000} s`);
-  await agent.restart();
-  const idleEmpty = await measureIdle(agent, effort.idleMs);
+  const version = await timeVersion(subjects.binary, effort.singles);
+  print(`idle without pods, ${effort.idlePeriods} × ${effort.idleMs / 1000} s`);
+  const idleEmpty = await measureIdlePeriods(agent, effort, () => measureIdle(agent, effort.idleMs));
   print(`one pod, ${effort.singles} times each, after a warm-up round`);
   await measurePair(subjects, 1, 0);
   const singles = [];
@@ -85,21 +91,20 @@ export async function measureFloorComparison(subjects: FloorSubjects, effort: Fl
   await agent.restart();
   print(`${BATCH_SIZE} pods, the floor one at a time`);
   const oneAtATime = await measureSubject(floor.atOnce(1), names(BATCH_SIZE));
-  let idleFull: readonly AgentIdle[] | undefined;
   const batches = [];
   for (let round = 0; round < effort.batches; round++) {
     print(`${BATCH_SIZE} pods at once, round ${round + 1} of ${effort.batches}`);
-    batches.push(
-      await measurePair(subjects, BATCH_SIZE, round, async () => {
-        if (idleFull !== undefined) return;
-        print(`idle with ${BATCH_SIZE} pods, ${effort.idleMs / 1000} s`);
-        idleFull = await measureIdle(agent, effort.idleMs);
-      }),
-    );
+    batches.push(await measurePair(subjects, BATCH_SIZE, round));
   }
-  if (idleFull === undefined) throw new Error("no batch was measured");
   await pause(SETTLE_MS);
   const memoryAfter = await memoryOf(agent.pid);
+  print(`idle with ${BATCH_SIZE} pods, ${effort.idlePeriods} × ${effort.idleMs / 1000} s`);
+  const idleFull = await measureIdlePeriods(agent, effort, async () => {
+    await measureStarts(agent, names(BATCH_SIZE));
+    const idle = await measureIdle(agent, effort.idleMs);
+    await measureRemovals(agent);
+    return idle;
+  });
   return { version, idleEmpty, singles, oneAtATime, batches, idleFull, memoryAfter, fromNothing };
 }
 
@@ -120,25 +125,19 @@ async function measurePair(
   subjects: FloorSubjects,
   count: number,
   round: number,
-  whileTheyRun: () => Promise<void> = async () => undefined,
 ): Promise<{ readonly floor: StartAndRemoval; readonly agent: AgentRound }> {
-  const ofAgent = () => measureAgent(subjects, count, whileTheyRun);
+  const ofAgent = () => measureAgent(subjects, count);
   const ofFloor = () => measureSubject(subjects.floor.atOnce(4), subjects.names(count));
   if (round % 2 === 0) return { floor: await ofFloor(), agent: await ofAgent() };
   const first = await ofAgent();
   return { floor: await ofFloor(), agent: first };
 }
 
-async function measureAgent(
-  { agent, names }: FloorSubjects,
-  count: number,
-  whileTheyRun: () => Promise<void>,
-): Promise<AgentRound> {
+async function measureAgent({ agent, names }: FloorSubjects, count: number): Promise<AgentRound> {
   const before = await agent.usage();
   const start = await measureStarts(agent, names(count));
   const between = await agent.usage();
   await pause(SIGNAL_HANDLER_SETUP_MS);
-  await whileTheyRun();
   const beforeRemoval = await agent.usage();
   const removal = await measureRemovals(agent);
   const after = await agent.usage();
@@ -149,12 +148,20 @@ async function measureAgent(
 /** Garbage collection and timers of a start are over after this time. */
 const SETTLE_MS = 10_000;
 
-async function measureIdle(agent: StaticPodAgent, idleMs: number): Promise<readonly AgentIdle[]> {
+async function measureIdlePeriods(
+  agent: StaticPodAgent,
+  { idlePeriods }: FloorEffort,
+  measure: () => Promise<AgentIdle>,
+): Promise<Periods<AgentIdle>> {
+  const measureSide = async () => ({ agent: await measure() });
+  return (await measurePeriods(["agent"], idlePeriods, () => agent.restart(), measureSide)).agent;
+}
+
+async function measureIdle(agent: StaticPodAgent, idleMs: number): Promise<AgentIdle> {
   await pause(SETTLE_MS);
   const logBefore = await agent.logBytes();
-  const { agent: windows } = await measureWindows({ agent: agent.pid }, idleMs);
-  const logBytes = ((await agent.logBytes()) - logBefore) / windows.length;
-  return windows.map((window) => ({ ...window, logBytes }));
+  const { agent: window } = await measureWindow({ agent: agent.pid }, idleMs);
+  return { ...window, logBytes: (await agent.logBytes()) - logBefore };
 }
 
 async function timeVersion(binary: string, times: number): Promise<readonly number[]> {

@@ -1,13 +1,12 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { cpus } from "node:os";
 import { join } from "node:path";
-import { type CpuSample, type ForeignCpu, foreignCpuIn } from "./foreign-cpu.ts";
+import type { CpuSample } from "./foreign-cpu.ts";
 
 /** Watches what other processes and other machines use of the CPUs. */
 export interface ForeignCpuWatch {
   /** What they have used since the previous call. */
-  take(): Promise<ForeignCpu>;
+  take(): Promise<readonly CpuSample[]>;
   stop(): void;
 }
 
@@ -27,7 +26,7 @@ export async function watchForeignCpu(): Promise<ForeignCpuWatch> {
     const answered = once(watcher, "message");
     watcher.send("take");
     const [samples] = await Promise.race([answered, ended]);
-    return foreignCpuIn(samples as readonly CpuSample[], cpus().length);
+    return samples as readonly CpuSample[];
   };
   // It has read everything once, so that nothing from before counts.
   await take();

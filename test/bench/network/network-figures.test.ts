@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import type { FloorRound } from "../cluster/cluster-rounds.ts";
+import type { Periods } from "../idle-windows.ts";
 import type { Round } from "../measure-rounds.ts";
 import { markdownTable } from "../table.ts";
 import { networkFigures } from "./network-figures.ts";
@@ -33,7 +34,7 @@ test("the built-in network is judged beside the chain, the kubelet and the floor
     [
       "| ADD of the built-in network in the agent |  |  |  | 2 ms |  | 60 | ≤ 2 ms | reached: 2 (2–2) ms |",
       "| DEL of the built-in network in the agent |  |  |  | 4 ms |  | 60 | ≤ 3 ms | missed: 4 (4–4) ms |",
-      "| CPU for the network of one sandbox, ADD and DEL |  |  | 60 ms | 20 ms |  | 5 | ≤ 0.35 × the chain's | not decided: 0.33 (0.30–0.37) × |",
+      "| CPU of agent, runtime and their children for the network of one sandbox, ADD and DEL |  |  | 60 ms | 20 ms |  | 5 | ≤ 0.35 × the chain's | not decided: 0.33 (0.30–0.37) × |",
       "| one pod, created → Ready: the chain by the agent less the chain by the runtime |  |  |  | 3 ms |  | 60 | ≤ 5 ms | reached: 3 (3–3) ms |",
       "| one pod, created → Ready | 151 ms | 241 ms | 201 ms | 171 ms | 0.71 (0.71–0.71) × | 60 | ≤ 0.80 × the kubelet's | reached |",
       "| one pod, created → Ready, less than with the chain | 151 ms | 241 ms | 201 ms | 171 ms | 0.71 (0.71–0.71) × | 60 | ≤ chain − 25 ms | reached: -30 (-30–-30) ms |",
@@ -50,8 +51,9 @@ test("the built-in network is judged beside the chain, the kubelet and the floor
 
 const callTimes = (runSandbox: number) =>
   times(60, () => ({ runSandbox, stopSandbox: 50, ADD: 1.5, DEL: 4, pluginADD: 1, pluginDEL: 3 }));
-const idle = (wakeUps: number, diskBytes: number): readonly IdleWindow[] =>
-  times(5, () => ({ lastedMs: 6_000, cpuMs: 6, wakeUps, diskBytes, startedProcesses: 0 }));
+const idle = (wakeUps: number, diskBytes: number): Periods<IdleWindow> => ({
+  ofStarts: times(5, () => ({ lastedMs: 6_000, cpuMs: 6, wakeUps, diskBytes, startedProcesses: 0 })),
+});
 const cpu = (runtimeChildren: number) => times(5, () => ({ agent: 5, agentChildren: 0, runtime: 10, runtimeChildren }));
 
 test("the calls, the parts of the CPU time and the idle phases have rows, if they were measured", () => {
@@ -80,14 +82,14 @@ test("the calls, the parts of the CPU time and the idle phases have rows, if the
       "| StopPodSandbox of one pod: the chain by the agent less the chain by the runtime |  |  |  | 0 ms |  | 60 |  |  |",
       "| one pod of the floor, less one of the host's network: start | 30 ms |  |  |  |  | 60 |  |  |",
       "| one pod of the floor, less one of the host's network: removal | 30 ms |  |  |  |  | 60 |  |  |",
-      "| idle without pods: CPU of one core |  | 0.10 % | 0.10 % | 0.10 % | 1.00 (1.00–1.00) × | 5 |  |  |",
+      "| idle without pods: CPU of the agent, of one core |  | 0.10 % | 0.10 % | 0.10 % | 1.00 (1.00–1.00) × | 5 |  |  |",
       "| idle without pods: wake-ups of threads a minute |  | 9000 | 200 | 210 | 0.02 (0.02–0.02) × | 5 |  |  |",
-      "| idle without pods: to disk |  | 20480 B | 0 B | 0 B | 0.00 × |  | ≤ 0 B | reached |",
-      "| idle without pods: page faults of processes that the agent has started |  | 0 | 0 | 0 |  |  | ≤ 0 | reached |",
-      "| idle with 20 pods: CPU of one core |  | 0.10 % | 0.10 % | 0.10 % | 1.00 (1.00–1.00) × | 5 |  |  |",
+      "| idle without pods: to disk |  | 20480 B | 0 B | 0 B | 0.00 × | 5 | ≤ 0 B | reached |",
+      "| idle without pods: page faults of processes that the agent has started |  | 0 | 0 | 0 |  | 5 | ≤ 0 | reached |",
+      "| idle with 20 pods: CPU of the agent, of one core |  | 0.10 % | 0.10 % | 0.10 % | 1.00 (1.00–1.00) × | 5 |  |  |",
       "| idle with 20 pods: wake-ups of threads a minute |  | 9000 | 200 | 210 | 0.02 (0.02–0.02) × | 5 |  |  |",
-      "| idle with 20 pods: to disk |  | 20480 B | 0 B | 40 B | 0.00 × |  | ≤ 0 B | missed |",
-      "| idle with 20 pods: page faults of processes that the agent has started |  | 0 | 0 | 0 |  |  | ≤ 0 | reached |",
+      "| idle with 20 pods: to disk |  | 20480 B | 0 B | 40 B | 0.00 × | 5 | ≤ 0 B | missed |",
+      "| idle with 20 pods: page faults of processes that the agent has started |  | 0 | 0 | 0 |  | 5 | ≤ 0 | reached |",
     ]
   `);
 });

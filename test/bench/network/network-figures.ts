@@ -2,8 +2,9 @@ import type { FloorRound } from "../cluster/cluster-rounds.ts";
 import { type Figure, limit, tailRows } from "../figures.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Goal } from "../goals.ts";
+import { cpuPercentOf, samplesOf } from "../idle-windows.ts";
 import type { Round } from "../measure-rounds.ts";
-import { medianOf, pairsOf, percentile } from "../statistics.ts";
+import { medianOf, pairsOf, percentile, sumOf } from "../statistics.ts";
 import type { CallKind } from "./call-times.ts";
 import type { CpuParts } from "./network-cpu.ts";
 import type { IdleWindow } from "./network-idle.ts";
@@ -55,7 +56,7 @@ function networkCostFigures({
       goal: limit(3),
     },
     {
-      what: "CPU for the network of one sandbox, ADD and DEL",
+      what: "CPU of agent, runtime and their children for the network of one sandbox, ADD and DEL",
       unit: "ms",
       chain: medianOf(networkCpuMs.chain),
       berth: medianOf(networkCpuMs.builtin),
@@ -180,8 +181,13 @@ function removalFigures({ removals }: NetworkResult): readonly Figure[] {
   ];
 }
 
-function idleFigures(when: string, windows: NetworkResult["idleEmpty"]): readonly Figure[] {
-  if (windows === undefined) return [];
+function idleFigures(when: string, periods: NetworkResult["idleEmpty"]): readonly Figure[] {
+  if (periods === undefined) return [];
+  const windows = {
+    kubelet: samplesOf(periods.kubelet),
+    chain: samplesOf(periods.chain),
+    builtin: samplesOf(periods.builtin),
+  };
   const row = (what: string, unit: Figure["unit"], read: (window: IdleWindow) => number): Figure => ({
     ...{ what: `idle ${when}: ${what}`, unit },
     peer: medianOf(windows.kubelet.map(read)),
@@ -189,16 +195,15 @@ function idleFigures(when: string, windows: NetworkResult["idleEmpty"]): readonl
     berth: medianOf(windows.builtin.map(read)),
   });
   const none: Goal = { kind: "total", atMost: 0 };
-  const sumOf = (side: IdleSide, read: (window: IdleWindow) => number) =>
-    medianOf([windows[side].reduce((sum, window) => sum + read(window), 0)]);
-  const total = (what: string, unit: Figure["unit"], read: (window: IdleWindow) => number): Figure => ({
+  const total = (side: IdleSide, read: (window: IdleWindow) => number) => sumOf(windows[side].map(read));
+  const totalRow = (what: string, unit: Figure["unit"], read: (window: IdleWindow) => number): Figure => ({
     ...{ what: `idle ${when}: ${what}`, unit, goal: none },
-    ...{ peer: sumOf("kubelet", read), chain: sumOf("chain", read), berth: sumOf("builtin", read) },
+    ...{ peer: total("kubelet", read), chain: total("chain", read), berth: total("builtin", read) },
   });
   return [
-    row("CPU of one core", "%", ({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs),
+    row("CPU of the agent, of one core", "%", cpuPercentOf),
     row("wake-ups of threads a minute", "", ({ wakeUps, lastedMs }) => (wakeUps * 60_000) / lastedMs),
-    total("to disk", "B", ({ diskBytes }) => diskBytes),
-    total("page faults of processes that the agent has started", "", ({ startedProcesses }) => startedProcesses),
+    totalRow("to disk", "B", ({ diskBytes }) => diskBytes),
+    totalRow("page faults of processes that the agent has started", "", ({ startedProcesses }) => startedProcesses),
   ];
 }

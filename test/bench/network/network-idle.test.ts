@@ -11,20 +11,15 @@ test("a process that waits shows nothing, and one that starts others shows", asy
     processes.still.stdin.write("\n");
     await Promise.all(haveStarted);
     const pids = { still: processes.still.pid ?? 0, busy: processes.busy.pid ?? 0 };
-    // After its output the first process waits again within these windows.
+    // After its output the first process waits again within this window.
     await measureIdleAgents(pids, 100);
-    type Windows = Awaited<ReturnType<typeof measureIdleAgents>>["still"];
-    const sum = (windows: Windows, read: (window: Windows[number]) => number) =>
-      windows.reduce((total, window) => total + read(window), 0);
     // Beside other tests the shell may get no processor for half a second.
     const { still, busy } = await pollUntil("the second process to start another", 10_000, async () => {
       const measured = await measureIdleAgents(pids, 500);
-      return sum(measured.busy, ({ startedProcesses }) => startedProcesses) > 0 && measured;
+      return measured.busy.startedProcesses > 0 && measured;
     });
-    expect(sum(still, ({ startedProcesses }) => startedProcesses)).toBe(0);
-    expect(sum(still, ({ wakeUps }) => wakeUps)).toBe(0);
-    expect(sum(busy, ({ wakeUps }) => wakeUps)).toBeGreaterThan(0);
-    expect(still).toHaveLength(5);
+    expect(still).toMatchObject({ startedProcesses: 0, wakeUps: 0 });
+    expect(busy.wakeUps).toBeGreaterThan(0);
   } finally {
     for (const one of Object.values(processes)) one.kill("SIGKILL");
   }

@@ -1,5 +1,4 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { IDLE_WINDOWS } from "../idle-windows.ts";
 import { childrenOf, statUsageOf, usageOf, wakeUpsOf } from "../process-usage.ts";
 
 /** What an agent does in a window of an idle phase. */
@@ -13,23 +12,20 @@ export interface IdleWindow {
   readonly startedProcesses: number;
 }
 
-/** Measures several agents in the same windows, one after the other, which divide `totalMs`. */
+/** Measures several agents in the same window. */
 export async function measureIdleAgents<Side extends string>(
   pids: Readonly<Record<Side, number>>,
-  totalMs: number,
-): Promise<Readonly<Record<Side, readonly IdleWindow[]>>> {
+  lastMs: number,
+): Promise<Readonly<Record<Side, IdleWindow>>> {
   const sides = Object.keys(pids) as Side[];
-  const windows = new Map<Side, IdleWindow[]>(sides.map((side) => [side, []]));
-  for (let index = 0; index < IDLE_WINDOWS; index++) {
-    const before = await Promise.all(sides.map((side) => readCounters(pids[side])));
-    await pause(totalMs / IDLE_WINDOWS);
-    const after = await Promise.all(sides.map((side) => readCounters(pids[side])));
-    for (const [at, side] of sides.entries()) {
-      const [from, until] = [before[at], after[at]];
-      if (from !== undefined && until !== undefined) windows.get(side)?.push(windowBetween(from, until));
-    }
-  }
-  return Object.fromEntries(windows) as Record<Side, IdleWindow[]>;
+  const before = await Promise.all(sides.map((side) => readCounters(pids[side])));
+  await pause(lastMs);
+  const after = await Promise.all(sides.map((side) => readCounters(pids[side])));
+  const windows = sides.flatMap((side, at) => {
+    const [from, until] = [before[at], after[at]];
+    return from === undefined || until === undefined ? [] : [[side, windowBetween(from, until)] as const];
+  });
+  return Object.fromEntries(windows) as Record<Side, IdleWindow>;
 }
 
 type Counters = Awaited<ReturnType<typeof readCounters>>;

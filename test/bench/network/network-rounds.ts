@@ -14,6 +14,7 @@ import {
 import type { ComparedNode } from "../cluster/compared-node.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Floor, FloorOptions } from "../floor/raw-cri-floor.ts";
+import { measurePeriods, type Periods } from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round } from "../measure-rounds.ts";
 import { takeTurns } from "../turns.ts";
 import { type CallTimes, type CallTotals, callTimesBetween } from "./call-times.ts";
@@ -26,15 +27,22 @@ export interface NetworkEffort {
   readonly singles: number;
   readonly batches: number;
   readonly cpuRounds: number;
-  /** Of each of the two phases. */
+  /** The starts of the agents after each of which they are idle, without pods and with some, for `idleMs`. */
+  readonly idlePeriods: number;
   readonly idleMs: number;
 }
 
-export const thoroughNetworkEffort: NetworkEffort = { singles: 200, batches: 7, cpuRounds: 7, idleMs: 300_000 };
+export const thoroughNetworkEffort: NetworkEffort = {
+  ...{ singles: 200, batches: 7, cpuRounds: 7, idlePeriods: 7, idleMs: 60_000 },
+};
 /** The fewest repetitions that decide anything. */
-export const publishedNetworkEffort: NetworkEffort = { singles: 60, batches: 5, cpuRounds: 5, idleMs: 30_000 };
+export const publishedNetworkEffort: NetworkEffort = {
+  ...{ singles: 60, batches: 5, cpuRounds: 5, idlePeriods: 5, idleMs: 20_000 },
+};
 /** Shows that everything runs; decides nothing. */
-export const quickNetworkEffort: NetworkEffort = { singles: 3, batches: 1, cpuRounds: 1, idleMs: 5_000 };
+export const quickNetworkEffort: NetworkEffort = {
+  ...{ singles: 3, batches: 1, cpuRounds: 1, idlePeriods: 1, idleMs: 5_000 },
+};
 
 /** A value of each node. */
 export type PerSide<T> = Readonly<Record<NetworkSide, T>>;
@@ -42,7 +50,7 @@ export type PerSide<T> = Readonly<Record<NetworkSide, T>>;
 /** The nodes that are idle at the same time. */
 const IDLE_SIDES = ["kubelet", "chain", "builtin"] as const;
 export type IdleSide = (typeof IDLE_SIDES)[number];
-type IdleWindows = Readonly<Record<IdleSide, readonly IdleWindow[]>>;
+type IdlePeriods = Readonly<Record<IdleSide, Periods<IdleWindow>>>;
 /** The number of pods on each node in the second idle phase. */
 export const IDLE_PODS = 20;
 
@@ -61,8 +69,8 @@ export interface NetworkResult {
   readonly networkCpuParts?: Readonly<Record<"chain" | "builtin", readonly CpuParts[]>>;
   /** Pods deleted at once with grace 0, until their sandboxes are removed. */
   readonly removals: Readonly<Record<"floor" | "builtin", readonly Round[]>>;
-  readonly idleEmpty?: IdleWindows;
-  readonly idleWithPods?: IdleWindows;
+  readonly idleEmpty?: IdlePeriods;
+  readonly idleWithPods?: IdlePeriods;
 }
 
 export interface NetworkSubjects extends Omit<ClusterSubjects, "members" | "audit"> {
@@ -76,8 +84,7 @@ export interface NetworkSubjects extends Omit<ClusterSubjects, "members" | "audi
 export async function measureNetwork(subjects: NetworkSubjects, effort: NetworkEffort): Promise<NetworkResult> {
   const { nodes, agents, print } = subjects;
   const singles = await measureSingles(subjects, effort.singles);
-  // A newly started agent is not idle.
-  const idleEmpty = await measureIdle(subjects, effort.idleMs);
+  const idleEmpty = await measureIdle(subjects, effort);
   print(`${BATCH_SIZE} pods at once, ${effort.batches} times each`);
   const batches = await takeTurns(["kubelet", "builtin"] as const, effort.batches, async (side) => {
     await agents.only([side], LONG_SETTLE_MS);
@@ -100,7 +107,7 @@ export async function measureNetwork(subjects: NetworkSubjects, effort: NetworkE
     networkCpuParts,
     removals,
     idleEmpty,
-    idleWithPods: await measureIdleWithPods(subjects, effort.idleMs),
+    idleWithPods: await measureIdleWithPods(subjects, effort),
   };
 }
 
@@ -169,17 +176,30 @@ async function measureForcedRemovals(subjects: NetworkSubjects, node: ComparedNo
   return await measureRemovals({ runtime: node.runtime, removeAll, settled: async () => undefined });
 }
 
-/** Garbage collection and timers of starts are over after this time. */
-const IDLE_SETTLE_MS = 10_000;
+/** A newly started agent is idle after this time. */
+const IDLE_SETTLE_MS = 20_000;
 
-async function measureIdle({ nodes, agents, print }: NetworkSubjects, idleMs: number, pods = 0): Promise<IdleWindows> {
-  print(`idle with ${pods} pods, ${idleMs / 1000} s`);
-  await agents.only(IDLE_SIDES, IDLE_SETTLE_MS);
-  const { kubelet, chain, builtin } = nodes;
-  return await measureIdleAgents({ kubelet: kubelet.pid, chain: chain.pid, builtin: builtin.pid }, idleMs);
+async function measureIdle(
+  { nodes, agents, print }: NetworkSubjects,
+  { idlePeriods, idleMs }: NetworkEffort,
+  pods = 0,
+): Promise<IdlePeriods> {
+  print(`idle with ${pods} pods, ${idlePeriods} × ${idleMs / 1000} s`);
+  // An agent that is stopped by SIGSTOP would not end.
+  await agents.only(IDLE_SIDES);
+  const restart = async (side: IdleSide) => {
+    await nodes[side].stop();
+    await nodes[side].start();
+  };
+  return await measurePeriods(IDLE_SIDES, idlePeriods, restart, async () => {
+    await pause(IDLE_SETTLE_MS);
+    const { kubelet, chain, builtin } = nodes;
+    return await measureIdleAgents({ kubelet: kubelet.pid, chain: chain.pid, builtin: builtin.pid }, idleMs);
+  });
 }
 
-async function measureIdleWithPods(subjects: NetworkSubjects, idleMs: number): Promise<IdleWindows> {
+/** The pods keep running when the agents start again. */
+async function measureIdleWithPods(subjects: NetworkSubjects, effort: NetworkEffort): Promise<IdlePeriods> {
   const { nodes, agents, names } = subjects;
   await agents.only(IDLE_SIDES, LONG_SETTLE_MS);
   const started: string[] = [];
@@ -188,7 +208,7 @@ async function measureIdleWithPods(subjects: NetworkSubjects, idleMs: number): P
     await startPods(subjects, nodes[side], ofSide);
     started.push(...ofSide);
   }
-  const windows = await measureIdle(subjects, idleMs, IDLE_PODS);
+  const periods = await measureIdle(subjects, effort, IDLE_PODS);
   await deletePods(subjects, started);
-  return windows;
+  return periods;
 }

@@ -8,7 +8,6 @@ import { watchApi } from "../cluster/api-watch.ts";
 import { type ClusterBenchOptions, withNodes } from "../cluster/cluster-bench.ts";
 import type { PerAgent } from "../cluster/cluster-rounds.ts";
 import {
-  execMs,
   measureProbing,
   measureReadiness,
   type ProbeEffort,
@@ -20,44 +19,41 @@ import { type Flood, measureFlood } from "./status-flood.ts";
 
 export interface ProbeBenchEffort extends ProbeEffort {
   readonly floodMs: number;
-  /** The turns of pods with probes and hooks, and the duration of the phase in which only their probes run. */
+  /** The turns of pods with probes and hooks. */
   readonly probedBatches: number;
-  readonly restMs: number;
 }
 
 export const thoroughProbeEffort: ProbeBenchEffort = {
-  unprobedMs: 60_000,
-  probedMs: 60_000,
+  periods: 7,
+  periodMs: 30_000,
   changes: 200,
   floodMs: 30_000,
   probedBatches: 10,
-  restMs: 60_000,
 };
 
 /** The fewest repetitions that decide anything. */
 export const publishedProbeEffort: ProbeBenchEffort = {
-  unprobedMs: 25_000,
-  probedMs: 25_000,
+  periods: 5,
+  // The period of exec probes: each container has one in it.
+  periodMs: 10_000,
   changes: 60,
   floodMs: 20_000,
   probedBatches: 5,
-  restMs: 30_000,
 };
 
 /** Shows that everything runs; decides nothing. */
 export const quickProbeEffort: ProbeBenchEffort = {
-  unprobedMs: 5_000,
-  probedMs: 5_000,
+  periods: 1,
+  periodMs: 10_000,
   changes: 4,
   floodMs: 10_000,
   probedBatches: 1,
-  restMs: 5_000,
 };
 
 export function describeProbeEffort(effort: ProbeBenchEffort): string {
-  const { unprobedMs, probedMs, changes, floodMs, probedBatches, restMs } = effort;
-  const probed = `TCP and HTTP probes for ${probedMs / 1000} s, exec probes for ${execMs(probedMs) / 1000} s, minus the cost of as many pods without probes in ${unprobedMs / 1000} s, both at the same time`;
-  const others = `${changes} readiness changes, statuses for ${floodMs / 1000} s, pods with probes and hooks ${probedBatches} times, then for ${restMs / 1000} s`;
+  const { periods, periodMs, changes, floodMs, probedBatches } = effort;
+  const probed = `Probes for ${periodMs / 1000} s after each of ${periods} starts of both agents, minus the cost of as many pods without probes in as many such periods, both at the same time`;
+  const others = `${changes} readiness changes, statuses for ${floodMs / 1000} s, pods with probes and hooks ${probedBatches} times, then for ${periods} such periods`;
   return `${probed}; ${others}; otherwise kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. ${podShape}`;
 }
 

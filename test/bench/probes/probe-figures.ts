@@ -1,8 +1,8 @@
 import { pair } from "../cluster/cluster-figures.ts";
 import type { PerAgent } from "../cluster/cluster-rounds.ts";
 import { type Figure, limit, tailRows } from "../figures.ts";
-import type { UsageWindow } from "../idle-windows.ts";
-import { median, medianOf, percentile } from "../statistics.ts";
+import { cpuPercentOf, type Periods, samplesOf, type UsageWindow } from "../idle-windows.ts";
+import { median, medianOf, pairsOf, percentile } from "../statistics.ts";
 import type { ProbeResult } from "./probe-bench.ts";
 import { PERIOD_SECONDS, PROBES, type ProbeKind, type ProbingCost } from "./probe-rounds.ts";
 import { PROBED_BATCH, type ProbedPodRounds, type ProbedPods } from "./probed-pod-rounds.ts";
@@ -21,25 +21,24 @@ export function probeFigures({ probing, readiness, probedPods, floods }: ProbeRe
   ];
 }
 
-const percentOf = ({ cpuMs, lastedMs }: UsageWindow) => (100 * cpuMs) / lastedMs;
-
-/** The agent's CPU usage with probes, minus its usage with as many pods without probes. */
+/** The agent's CPU usage with probes, minus its usage with as many pods without probes after another of its starts. */
 function costFigures(kind: ProbeKind, name: string, probing: PerAgent<ProbingCost>, most?: number): readonly Figure[] {
   const perSecond = PROBES / PERIOD_SECONDS[kind];
-  const cost = ({ probed, unprobed }: ProbingCost) => {
-    const without = median(unprobed.map(percentOf));
-    return medianOf(probed[kind].map((window) => percentOf(window) - without));
-  };
-  const secondsOf = (windows: readonly UsageWindow[]) =>
-    windows.reduce((sum, { lastedMs }) => sum + lastedMs, 0) / 1000;
+  const cpuOf = (periods: Periods<UsageWindow>) => samplesOf(periods).map(cpuPercentOf);
+  const cost = ({ probed, unprobed }: ProbingCost) =>
+    medianOf(pairsOf(cpuOf(probed[kind]), cpuOf(unprobed), (own, without) => own - without));
+  const secondsOf = (periods: Periods<UsageWindow>) =>
+    samplesOf(periods).reduce((sum, { lastedMs }) => sum + lastedMs, 0) / 1000;
   const counted = (side: ProbingCost) =>
     kind === "exec" ? Number.NaN : side.counted[kind] / secondsOf(side.probed[kind]);
   return [
-    pair(`CPU of one core for ${perSecond} ${name} probes a second`, "%", probing, cost, most),
-    pair(`CPU of one core with ${PROBES} pods with ${name} probes`, "%", probing, ({ probed }) =>
-      medianOf(probed[kind].map(percentOf)),
+    pair(`CPU of the agent, of one core, for ${perSecond} ${name} probes a second`, "%", probing, cost, most),
+    pair(`CPU of the agent, of one core, with ${PROBES} pods with ${name} probes`, "%", probing, ({ probed }) =>
+      medianOf(cpuOf(probed[kind])),
     ),
-    ...(kind === "exec" ? [] : [pair(`${name} probes a second`, "", probing, (side) => medianOf([counted(side)]))]),
+    ...(kind === "exec"
+      ? []
+      : [{ ...pair(`${name} probes a second`, "", probing, (side) => medianOf([counted(side)])), isCount: true }]),
   ];
 }
 
@@ -52,13 +51,13 @@ function readinessFigures({ agents, floor }: ProbeResult["readiness"]): readonly
 }
 
 /**
- * The goals are those of pods without probes and hooks, except for the CPU afterwards, which has the goal of probes.
+ * The goals are those of pods without probes and hooks, except for the CPU while they run, which has the goal of probes.
  */
 function probedPodFigures(probedPods: ProbeResult["probedPods"]): readonly Figure[] {
   const row = (rest: string, unit: Figure["unit"], read: (of: ProbedPodRounds) => readonly number[], most?: number) =>
     pair(`${PROBED_BATCH} pods with probes and hooks, ${rest}`, unit, probedPods, (of) => medianOf(read(of)), most);
   const each = (read: (of: ProbedPods) => number) => (all: ProbedPodRounds) => all.rounds.map(read);
-  const rest = (read: (of: UsageWindow) => number) => (all: ProbedPodRounds) => all.rest.map(read);
+  const rest = (read: (of: UsageWindow) => number) => (all: ProbedPodRounds) => samplesOf(all.rest).map(read);
   return [
     row(
       "created → Ready, wall",
@@ -83,15 +82,15 @@ function probedPodFigures(probedPods: ProbeResult["probedPods"]): readonly Figur
       each(({ startCpuMs }) => startCpuMs / 1000),
       0.8,
     ),
-    row("CPU of one core afterwards", "%", rest(percentOf), 0.5),
+    row("CPU of the agent, of one core, while they run", "%", rest(cpuPercentOf), 0.5),
     row(
-      "PSS afterwards",
+      "PSS while they run",
       "MB",
       rest(({ memory }) => memory.pssBytes / 1e6),
       0.7,
     ),
     row(
-      "anonymous memory afterwards",
+      "anonymous memory while they run",
       "MB",
       rest(({ memory }) => memory.anonymousBytes / 1e6),
     ),

@@ -2,17 +2,24 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Container, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import { benchPod } from "../bench-pod.ts";
 import { podsPath } from "../cluster/api-watch.ts";
-import { alternate, type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
-import { measureWindows, type UsageWindow } from "../idle-windows.ts";
+import {
+  alternate,
+  type ClusterSubjects,
+  deletePods,
+  type PerAgent,
+  restartOf,
+  startPods,
+} from "../cluster/cluster-rounds.ts";
+import { measurePeriods, measureWindow, type Periods, type UsageWindow } from "../idle-windows.ts";
 import { type ProbeTarget, startHttpProbeTarget, startReadinessServer, startTcpProbeTarget } from "./probe-targets.ts";
 
 /** The number of containers that are probed. */
 export const PROBES = 50;
 
 export interface ProbeEffort {
-  /** The duration of the measurement with pods without probes, and with probed pods. */
-  readonly unprobedMs: number;
-  readonly probedMs: number;
+  /** The starts of both agents after each of which they run pods without probes, and probed ones, for `periodMs`. */
+  readonly periods: number;
+  readonly periodMs: number;
   /** The number of readiness changes. */
   readonly changes: number;
 }
@@ -27,8 +34,8 @@ export const PERIOD_SECONDS: Readonly<Record<ProbeKind, number>> = { tcp: 1, htt
 
 export interface ProbingCost {
   /** The usage with as many pods without probes. */
-  readonly unprobed: readonly UsageWindow[];
-  readonly probed: Readonly<Record<ProbeKind, readonly UsageWindow[]>>;
+  readonly unprobed: Periods<UsageWindow>;
+  readonly probed: Readonly<Record<ProbeKind, Periods<UsageWindow>>>;
   /** The number of probes that the servers counted in all windows together. */
   readonly counted: Readonly<Record<"tcp" | "http", number>>;
 }
@@ -44,29 +51,33 @@ type Subjects = Omit<ClusterSubjects, "audit">;
 
 /** Probes connect to the node's own address, to leave out the pod network. */
 const host = "127.0.0.1";
-const SETTLE_MS = 5_000;
+/** A newly started agent has looked at its pods by then. */
+const SETTLE_MS = 10_000;
 
 /** Measures the usage with pods without probes and then with each kind of probes, on both nodes at the same time. */
 export async function measureProbing(subjects: Subjects, effort: ProbeEffort): Promise<PerAgent<ProbingCost>> {
   const { members, print } = subjects;
-  const pids = () => ({ kubelet: members.kubelet.pid, berth: members.berth.pid });
-  print(`${PROBES} pods without probes, ${effort.unprobedMs / 1000} s`);
+  const often = `${effort.periods} × ${effort.periodMs / 1000} s`;
+  print(`${PROBES} pods without probes, ${often}`);
   const unprobed = await withPods(
     subjects,
     () => ({}),
-    () => measureWindows(pids(), effort.unprobedMs),
+    () => measureNewAgents(members, effort),
   );
   const probe = async (kind: ProbeKind, start: () => Promise<ProbeTarget>) => {
-    const lastMs = kind === "exec" ? execMs(effort.probedMs) : effort.probedMs;
-    print(`${PROBES} pods with ${kind} probes, ${lastMs / 1000} s`);
+    print(`${PROBES} pods with ${kind} probes, ${often}`);
     const targets = { kubelet: await start(), berth: await start() };
     try {
       const probes = (side: Side) => ({ readinessProbe: probeOf(kind, targets[side].port) });
       return await withPods(subjects, probes, async () => {
-        const before = { kubelet: targets.kubelet.count, berth: targets.berth.count };
-        const windows = await measureWindows(pids(), lastMs);
-        const counted = (side: Side) => targets[side].count - before[side];
-        return { windows, counted: { kubelet: counted("kubelet"), berth: counted("berth") } };
+        const counted = { kubelet: 0, berth: 0 };
+        const windows = await measureNewAgents(members, effort, async (work) => {
+          const before = { kubelet: targets.kubelet.count, berth: targets.berth.count };
+          const measured = await work();
+          for (const side of AGENTS) counted[side] += targets[side].count - before[side];
+          return measured;
+        });
+        return { windows, counted };
       });
     } finally {
       await Promise.all([targets.kubelet.close(), targets.berth.close()]);
@@ -83,10 +94,20 @@ export async function measureProbing(subjects: Subjects, effort: ProbeEffort): P
   return { kubelet: costOf("kubelet"), berth: costOf("berth") };
 }
 
-type Side = keyof PerAgent<unknown>;
+const AGENTS = ["kubelet", "berth"] as const;
+type Side = (typeof AGENTS)[number];
 
-/** Each window of exec probes lasts a period of theirs. */
-export const execMs = (probedMs: number) => 2 * probedMs;
+/** The usage of both agents in windows of `periodMs`, each after a start of both. Their pods keep running. `around` surrounds each window. */
+export async function measureNewAgents(
+  members: ClusterSubjects["members"],
+  { periods, periodMs }: Pick<ProbeEffort, "periods" | "periodMs">,
+  around: (window: () => Promise<PerAgent<UsageWindow>>) => Promise<PerAgent<UsageWindow>> = (window) => window(),
+): Promise<PerAgent<Periods<UsageWindow>>> {
+  return await measurePeriods(AGENTS, periods, restartOf(members), async () => {
+    await pause(SETTLE_MS);
+    return await around(() => measureWindow({ kubelet: members.kubelet.pid, berth: members.berth.pid }, periodMs));
+  });
+}
 
 function probeOf(kind: ProbeKind, port: number): Probe {
   const period = { periodSeconds: PERIOD_SECONDS[kind] };
@@ -111,7 +132,6 @@ async function withPods<T>(
   const start = (side: Side) =>
     startPods(subjects, members[side], podsOf[side], { containers: [probedContainer(probes(side))] });
   await Promise.all([start("kubelet"), start("berth")]);
-  await pause(SETTLE_MS);
   const result = await work();
   await Promise.all([deletePods(subjects, podsOf.kubelet), deletePods(subjects, podsOf.berth)]);
   return result;

@@ -2,9 +2,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { benchPod } from "../bench-pod.ts";
 import { alternate, type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
-import { measureWindows, type UsageWindow } from "../idle-windows.ts";
+import type { Periods, UsageWindow } from "../idle-windows.ts";
 import type { Round } from "../measure-rounds.ts";
 import { usageOf } from "../process-usage.ts";
+import { measureNewAgents, type ProbeEffort } from "./probe-rounds.ts";
 import { startTcpProbeTarget } from "./probe-targets.ts";
 
 /** The number of pods that start at once: fewer than elsewhere, because five pairs of a hundred take too long. */
@@ -18,21 +19,20 @@ export interface ProbedPods {
   readonly startCpuMs: number;
 }
 
-/** The turns, and the agent's usage while only the probes run. */
+/** The turns, and the usage of newly started agents while only the probes run. */
 export interface ProbedPodRounds {
   readonly rounds: readonly ProbedPods[];
-  readonly rest: readonly UsageWindow[];
+  readonly rest: Periods<UsageWindow>;
 }
 
 type Subjects = Omit<ClusterSubjects, "audit">;
 
 const AFTER_START_MS = 1_000;
-const SETTLE_MS = 10_000;
 
-/** Both agents start and delete such pods in turns. Then both run them for `restMs` at the same time. */
+/** Both agents start and delete such pods in turns. Then both run them at the same time. */
 export async function measureProbedPods(
   subjects: Subjects,
-  effort: { readonly probedBatches: number; readonly restMs: number },
+  effort: Pick<ProbeEffort, "periods" | "periodMs"> & { readonly probedBatches: number },
 ): Promise<PerAgent<ProbedPodRounds>> {
   const { members, names, print } = subjects;
   const target = await startTcpProbeTarget();
@@ -47,12 +47,11 @@ export async function measureProbedPods(
       const startCpuMs = (await usageOf(member.pid)).cpuMs - before.cpuMs;
       return { ready, startCpuMs, gone: await deletePods(subjects, pods) };
     });
-    print(`${effort.restMs / 1000} s with such pods`);
+    print(`${effort.periods} × ${effort.periodMs / 1000} s with such pods`);
     const resting = { kubelet: names(PROBED_BATCH), berth: names(PROBED_BATCH) };
     await startPods(subjects, members.kubelet, resting.kubelet, overrides);
     await startPods(subjects, members.berth, resting.berth, overrides);
-    await pause(SETTLE_MS);
-    const rest = await measureWindows({ kubelet: members.kubelet.pid, berth: members.berth.pid }, effort.restMs);
+    const rest = await measureNewAgents(members, effort);
     await Promise.all([deletePods(subjects, resting.kubelet), deletePods(subjects, resting.berth)]);
     return {
       kubelet: { rounds: rounds.kubelet, rest: rest.kubelet },

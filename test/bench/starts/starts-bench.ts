@@ -37,7 +37,7 @@ export const thoroughStartsEffort: StartsEffort = {
 export const publishedStartsEffort: StartsEffort = {
   groups: 5,
   servers: 12,
-  commands: 6,
+  commands: 12,
   soonServers: 8,
   twice: 4,
   jobs: 5,

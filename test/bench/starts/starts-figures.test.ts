@@ -23,9 +23,9 @@ test("groups of late containers are pairs, and a wait is allowed in proportion t
   expect(rows).toMatchInlineSnapshot(`
     [
       "| a server that listens after 0.2 to 8 s, then → Ready, p50 |  | 5752 ms | 951 ms | 0.17 (0.16–0.17) × | 5 |  |  |",
-      "| a server that listens after 0.2 to 8 s, then → Ready: later than 0.2 s + 0.2 × that time, of 10 |  | 10 | 1 | 0.10 × |  | ≤ 0 | missed |",
+      "| a server that listens after 0.2 to 8 s, then → Ready: later than 0.2 s + 0.2 × that time, of 10 |  | 10 | 1 | 0.10 × | 10 | ≤ 0 | missed |",
       "| a command that succeeds after 0.2 to 8 s, then → Ready, p50 |  | 9502 ms | 1202 ms | 0.13 (0.13–0.13) × | 5 |  |  |",
-      "| a command that succeeds after 0.2 to 8 s, then → Ready: later than 0.3 s + 1.0 × that time, of 5 |  | 5 | 0 | 0.00 × |  | ≤ 0 | reached |",
+      "| a command that succeeds after 0.2 to 8 s, then → Ready: later than 0.3 s + 1.0 × that time, of 5 |  | 5 | 0 | 0.00 × | 5 | ≤ 0 | not decided |",
       "| a server that listens after 0.7 s, created → Ready, mean |  | 6.50 s | 1.05 s | 0.16 (0.16–0.16) × | 5 | ≤ 0.25 × the kubelet's | reached |",
       "| a server that listens after 0.7 s, created → Ready, p50 |  | 6.50 s | 1.05 s | 0.16 (0.16–0.16) × | 5 |  |  |",
       "| a server that listens after 0.7 s, successThreshold 2, created → Ready, p50 |  | 12.00 s | 10.40 s | 0.87 (0.87–0.87) × | 5 | ≤ 1.00 × the kubelet's | reached |",

@@ -26,37 +26,37 @@ import { measureReads } from "./read-rounds.ts";
 import { createObjects, OBJECTS, podWithObjects, REFERENCES } from "./volume-pods.ts";
 
 export interface VolumesEffort {
-  /** In each turn the kubelet starts one pod of both kinds, which takes seconds, and Berth `pairsPerTurn`. */
+  /** In each turn both agents start one pod of both kinds. */
   readonly turns: number;
-  readonly pairsPerTurn: number;
   /** Starts of Berth with objects that no other pod uses. */
   readonly reads: number;
   readonly changes: number;
   /** The kubelet needs a minute and more for each. */
   readonly kubeletChanges: number;
+  readonly idlePeriods: number;
   readonly idleMs: number;
 }
 
 export const thoroughVolumesEffort: VolumesEffort = {
-  ...{ turns: 50, pairsPerTurn: 4, reads: 200, changes: 200, kubeletChanges: 10, idleMs: 300_000 },
+  ...{ turns: 200, reads: 200, changes: 200, kubeletChanges: 20, idlePeriods: 7, idleMs: 60_000 },
 };
 /** The fewest repetitions that decide anything. */
 export const publishedVolumesEffort: VolumesEffort = {
-  ...{ turns: 15, pairsPerTurn: 4, reads: 60, changes: 60, kubeletChanges: 3, idleMs: 120_000 },
+  ...{ turns: 60, reads: 60, changes: 60, kubeletChanges: 10, idlePeriods: 5, idleMs: 30_000 },
 };
 /** Shows that everything runs; decides nothing. */
 export const quickVolumesEffort: VolumesEffort = {
-  ...{ turns: 2, pairsPerTurn: 2, reads: 3, changes: 3, kubeletChanges: 1, idleMs: 10_000 },
+  ...{ turns: 2, reads: 3, changes: 3, kubeletChanges: 1, idlePeriods: 1, idleMs: 10_000 },
 };
 
 /** The number of usual pods of an idle node. */
 export const IDLE_PODS = 50;
 
 export function describeVolumesEffort(effort: VolumesEffort): string {
-  const { turns, pairsPerTurn, reads, changes, kubeletChanges, idleMs } = effort;
-  const starts = `A pod with ${OBJECTS} ConfigMaps, ${OBJECTS} Secrets and a token and a bare pod ${turns * pairsPerTurn} times each on berth and ${turns} times on the kubelet, while another pod uses the same objects; ${reads} times on berth alone while no other pod does`;
+  const { turns, reads, changes, kubeletChanges, idlePeriods, idleMs } = effort;
+  const starts = `A pod with ${OBJECTS} ConfigMaps, ${OBJECTS} Secrets and a token and a bare pod ${turns} times each, while another pod uses the same objects; ${reads} times on berth alone while no other pod does`;
   const changed = `a ConfigMap changed ${changes} times on berth, and ${kubeletChanges} times on the kubelet, whose pods have one each`;
-  return `${starts}; ${changed}; idle for ${idleMs / 1000} s with ${IDLE_PODS} usual pods, both at the same time; kubelet ${builtVersion().split("-")[0]} and berth as two nodes of one cluster, in turns where both start pods.`;
+  return `${starts}; ${changed}; idle for ${idleMs / 1000} s after each of ${idlePeriods} starts of both agents with ${IDLE_PODS} usual pods, both at the same time; kubelet ${builtVersion().split("-")[0]} and berth as two nodes of one cluster, in turns where both start pods.`;
 }
 
 /** From the create request to Ready, in milliseconds; the samples at the same place are a pair. */
@@ -119,27 +119,25 @@ async function measureVolumes(
   ]);
   print(`a pod with objects and a bare one, ${effort.turns} turns`);
   const starts = await measurePairedStarts(subjects, effort);
-  const idle = await measureIdleWithPods(subjects, effort.idleMs, IDLE_PODS, usualPod);
+  const idle = await measureIdleWithPods(subjects, effort, IDLE_PODS, usualPod);
   return { starts, changes: { kubelet: ofKubelet, berth: ofBerth }, idle };
 }
 
 /** Starts pods while another pod on the node uses the same objects. */
 async function measurePairedStarts(
   subjects: ClusterSubjects,
-  { turns, pairsPerTurn }: Pick<VolumesEffort, "turns" | "pairsPerTurn">,
+  { turns }: Pick<VolumesEffort, "turns">,
 ): Promise<PerAgent<PairedStarts>> {
   const { members, names } = subjects;
   const holders = { kubelet: names(1), berth: names(1) };
   await startPods(subjects, members.kubelet, holders.kubelet, podWithObjects(objects));
   await startPods(subjects, members.berth, holders.berth, podWithObjects(objects));
   const measured = await alternate(members, turns, async (member, turn) => {
-    const isBerth = member === members.berth;
     const kinds = turn % 2 === 0 ? (["bare", "withObjects"] as const) : (["withObjects", "bare"] as const);
-    // The kubelet has periods, within which it is faster or slower.
-    const afterMs = isBerth ? 0 : spreadMs(turn);
-    return await takeTurns(kinds, isBerth ? pairsPerTurn : 1, async (kind) => {
+    return await takeTurns(kinds, 1, async (kind) => {
       const spec = kind === "bare" ? {} : podWithObjects(objects);
-      return (await measurePods(subjects, member, 1, afterMs, spec)).start.wall;
+      // The kubelet has periods, within which it is faster or slower.
+      return (await measurePods(subjects, member, 1, spreadMs(turn), spec)).start.wall;
     });
   });
   await deletePods(subjects, [...holders.kubelet, ...holders.berth]);

@@ -1,14 +1,16 @@
 import type { StartTimeline, Step } from "./step.ts";
 
-/** A part of a start in which no call is under way that the agent awaits, and what the agent does then; undefined if no step says it. */
+/** A part of a start in which no CRI call for the pod is under way. */
 export interface Segment {
+  /** A request to the API server that the agent awaits, or what it does itself; undefined if no step says it. */
   readonly what: string | undefined;
+  readonly isRequest: boolean;
   readonly from: number;
   readonly until: number;
 }
 
 /**
- * Cuts the time between the calls into the steps in which the agent spends it. Of several
+ * Cuts the time without a CRI call into the requests that the agent awaits and the steps in which it spends the rest. Of several
  * steps at once it is the one that is a call, or that began last.
  */
 export function ownSegments({ shownMs, readyMs, steps }: StartTimeline): readonly Segment[] {
@@ -19,12 +21,14 @@ export function ownSegments({ shownMs, readyMs, steps }: StartTimeline): readonl
   const segments: Segment[] = [];
   for (const [at, until] of edges.slice(1).entries()) {
     const from = edges[at] ?? until;
-    if (until <= from || awaited.some((call) => covers(call, from, until))) continue;
-    const what = nameOf(steps, awaited, from, until);
+    const calls = awaited.filter((call) => covers(call, from, until));
+    if (until <= from || calls.some(({ of }) => of === "runtime")) continue;
+    const [request] = calls;
+    const what = request === undefined ? nameOf(steps, awaited, from, until) : request.what;
     const last = segments.at(-1);
     if (last !== undefined && last.what === what && last.until === from)
       segments[segments.length - 1] = { ...last, until };
-    else segments.push({ what, from, until });
+    else segments.push({ what, isRequest: request !== undefined, from, until });
   }
   return segments;
 }
@@ -35,11 +39,20 @@ export const SHOWN = "the watch shows the pod Ready";
 /** Whether a trace says what the agent does between the calls. */
 export const isTraced = (steps: readonly Step[]): boolean => steps.some(({ of }) => of === "step");
 
-/** The calls that the agent waits for: it waits for no event. Without a trace everything that is known counts. */
-const awaitedOf = (steps: readonly Step[]) =>
-  isTraced(steps)
-    ? steps.filter(({ of, what }) => of === "runtime" || (of === "api" && what !== "create events"))
-    : steps;
+/**
+ * The calls that the agent waits for: for no event, and for a status only once it calls the runtime no more. Without a trace
+ * everything that is known counts.
+ */
+function awaitedOf(steps: readonly Step[]): readonly Step[] {
+  if (!isTraced(steps)) return steps;
+  const isLast = ({ from }: Step) => !steps.some((step) => step.of === "runtime" && step.from >= from);
+  const isAwaited = (request: Step) =>
+    request.what !== "create events" && (request.what !== PATCH_STATUS || isLast(request));
+  return steps.filter((step) => step.of === "runtime" || (step.of === "api" && isAwaited(step)));
+}
+
+/** As the audit log calls the request. */
+export const PATCH_STATUS = "patch pods status";
 
 const covers = (step: Step, from: number, until: number) => step.from <= from && step.until >= until;
 
@@ -47,7 +60,7 @@ function nameOf(steps: readonly Step[], awaited: readonly Step[], from: number, 
   if (awaited.every((call) => call.until <= from)) return SHOWN;
   const step = steps
     .filter((each) => (each.of === "agent" || each.of === "step") && covers(each, from, until))
-    .filter((each) => !isPatch(each, awaited) || !awaited.some((call) => call.of === "runtime" && call.from >= until))
+    .filter((each) => !isPatch(each) || !awaited.some((call) => call.of === "runtime" && call.from >= until))
     .toSorted((a, b) => rankOf(a, awaited) - rankOf(b, awaited) || a.from - b.from)
     .at(-1);
   return step && nameWithin(step, awaited, from, until);
@@ -56,11 +69,11 @@ function nameOf(steps: readonly Step[], awaited: readonly Step[], from: number, 
 const callOf = ({ what }: Step, awaited: readonly Step[]) => awaited.find((call) => call.what === what);
 
 /** A patch of the status is held back for the next one while the start goes on: it explains no time before the last runtime call. */
-const isPatch = (step: Step, awaited: readonly Step[]) => callOf(step, awaited)?.of === "api";
+const isPatch = ({ what }: Step) => what === PATCH_STATUS;
 
 /** A call to the runtime comes before the steps that surround it, and a patch behind the others. */
 function rankOf(step: Step, awaited: readonly Step[]): number {
-  if (isPatch(step, awaited)) return 0;
+  if (isPatch(step)) return 0;
   return callOf(step, awaited) === undefined ? 1 : 2;
 }
 
@@ -71,8 +84,15 @@ function nameWithin({ what, ...step }: Step, awaited: readonly Step[], from: num
     (call) => call.from >= step.from && call.from < step.until,
   );
   const next = calls.find((call) => call.from >= until);
-  if (next !== undefined) return own.length > 0 ? `${what}, until the request arrives` : `${what}, before ${next.what}`;
+  if (next !== undefined)
+    return own.length > 0 ? `${what}: ${preparations[what] ?? ""}send the request` : `${what}, before ${next.what}`;
   const previous = calls.findLast((call) => call.until <= from);
   if (previous === undefined) return what;
-  return own.length > 0 ? `${what}, until the answer arrives` : `${what}, after ${previous.what}`;
+  return own.length > 0 ? `${what}: receive the answer` : `${what}, after ${previous.what}`;
 }
+
+/** What an action does before its call. */
+const preparations: Readonly<Record<string, string>> = {
+  RunPodSandbox: "translate the pod, ",
+  CreateContainer: "write the hosts file and the termination log, translate the container, ",
+};

@@ -163,9 +163,11 @@ interface Records {
 
 function timelineOf(one: MeasuredStart, { calls, events, spans }: Records): StartTimeline {
   const { name, createdAt, shownAt, readyAt } = one;
-  const steps = [...runtimeSteps(calls, name, one), ...apiSteps(events, one), ...tracedSteps(spans, name, one)];
+  const traced = tracedSteps(spans, name, one);
+  const steps = [...runtimeSteps(calls, name, one), ...apiSteps(events, one), ...traced];
   return {
-    shownMs: shownAt - createdAt,
+    // The agent's watch may show the pod before the benchmark's.
+    shownMs: Math.min(shownAt - createdAt, ...traced.map(({ from }) => from)),
     readyMs: readyAt - createdAt,
     steps: steps.toSorted((a, b) => a.from - b.from),
   };

@@ -9,6 +9,7 @@ import {
   RunPodSandboxResponse,
   StartContainerRequest,
 } from "../../../proto/cri/gen/api.ts";
+import { ownSegments } from "./own-segments.ts";
 import type { PassedCall } from "./runtime-proxy.ts";
 import { drawOwnSteps, drawTimeline, middleStart, ownShareMs, runtimeSteps } from "./start-timeline.ts";
 import type { StartTimeline, Step } from "./step.ts";
@@ -75,7 +76,7 @@ test("an agent's own share is the time without a call for the pod, and two calls
 
 test("the time line shows each step and the agent's work in between", () => {
   expect(drawTimeline("berth", start)).toMatchInlineSnapshot(`
-    "berth: created → Ready 170.0 ms, of them its own 37.0 ms
+    "berth: created → Ready 170.0 ms, of them 37.0 ms without a CRI call for the pod
         0.0 →    4.0     4.0 ms  the API server stores the pod and sends it to watches
         4.0 →   10.0     6.0 ms  (berth)
        10.0 →   90.0    80.0 ms  RunPodSandbox
@@ -120,42 +121,67 @@ test("a trace names what the agent does between the calls, and shows what it doe
     steps: [...start.steps, firstPatch, ...tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1004 })],
   };
   expect(drawTimeline("berth", traced)).toMatchInlineSnapshot(`
-    "berth: created → Ready 170.0 ms, of them its own 37.0 ms, 82 % of it with a name
+    "berth: created → Ready 170.0 ms, of them 37.0 ms without a CRI call for the pod, 82 % of it with a name
         0.0 →    4.0     4.0 ms  the API server stores the pod and sends it to watches
-        4.0 →    6.0     2.0 ms  (berth) receive, decode and admit the pod
+        4.0 →    5.0     1.0 ms  (berth) receive and decode the pod
+        5.0 →    6.0     1.0 ms  (berth) wait for the first sync
         6.0 →    7.0     1.0 ms  (berth) observe
         7.0 →    8.0     1.0 ms  (berth) decide
         8.0 →    8.5     0.5 ms  (berth)
-        8.5 →    9.0     0.5 ms  (berth) act, record the results, before RunPodSandbox
-        9.0 →   10.0     1.0 ms  (berth) RunPodSandbox, until the request arrives
+        8.5 →    9.0     0.5 ms  (berth) act, before RunPodSandbox
+        9.0 →   10.0     1.0 ms  (berth) RunPodSandbox: translate the pod, send the request
         9.5 →   15.0     5.5 ms  (berth) create the pod's directories
        10.0 →   90.0    80.0 ms  RunPodSandbox
        14.0 →   19.0     5.0 ms  patch pods status
-       90.0 →   92.0     2.0 ms  (berth) RunPodSandbox, until the answer arrives
-       92.0 →   94.0     2.0 ms  (berth) act, record the results, after RunPodSandbox
+       90.0 →   92.0     2.0 ms  (berth) RunPodSandbox: receive the answer
+       92.0 →   94.0     2.0 ms  (berth) act, after RunPodSandbox
        94.0 →   96.0     2.0 ms  (berth) observe
        96.0 →  100.0     4.0 ms  (berth)
       100.0 →  110.0    10.0 ms  CreateContainer
       110.0 →  112.0     2.0 ms  (berth)
       112.0 →  150.0    38.0 ms  StartContainer
       140.0 →  155.0    15.0 ms  ContainerStatus
-      155.0 →  158.0     3.0 ms  (berth) patch pods status, until the request arrives
+      155.0 →  158.0     3.0 ms  (berth) patch pods status: send the request
       158.0 →  166.0     8.0 ms  patch pods status
       166.0 →  170.0     4.0 ms  the watch shows the pod Ready"
   `);
   expect(drawOwnSteps("berth", [traced, start])).toMatchInlineSnapshot(`
-    "berth: its own steps, the mean of 2 starts
-       13.8 ms  no step
+    "berth: the time without a CRI call for the pod, the mean of 2 starts
+       13.8 ms  (berth)
+        8.0 ms  patch pods status
+        4.0 ms  the API server stores the pod and sends it to watches
         4.0 ms  the watch shows the pod Ready
-        1.5 ms  observe
-        1.5 ms  patch pods status, until the request arrives
-        1.0 ms  receive, decode and admit the pod
-        1.0 ms  RunPodSandbox, until the answer arrives
-        1.0 ms  act, record the results, after RunPodSandbox
-        0.5 ms  decide
-        0.5 ms  RunPodSandbox, until the request arrives
-        0.3 ms  act, record the results, before RunPodSandbox"
+        1.5 ms  (berth) observe
+        1.5 ms  (berth) patch pods status: send the request
+        1.0 ms  (berth) RunPodSandbox: receive the answer
+        1.0 ms  (berth) act, after RunPodSandbox
+        0.5 ms  (berth) receive and decode the pod
+        0.5 ms  (berth) wait for the first sync
+        0.5 ms  (berth) decide
+        0.5 ms  (berth) RunPodSandbox: translate the pod, send the request
+        0.3 ms  (berth) act, before RunPodSandbox
+       37.0 ms  together"
   `);
+});
+
+test("a patch during the start is not awaited, and the last one is", () => {
+  const patches: readonly Step[] = [
+    { of: "api", what: "patch pods status", from: 92, until: 97 },
+    { of: "step", what: "patch pods status", from: 91, until: 98 },
+  ];
+  const children = tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1004 });
+  const segments = ownSegments({ ...start, steps: [...start.steps, ...patches, ...children] });
+  const between = segments.filter(({ from, until }) => from >= 90 && until <= 100).map(({ what }) => what);
+  expect(between).toEqual(["RunPodSandbox: receive the answer", "act, after RunPodSandbox", "observe", undefined]);
+  expect(segments.filter(({ isRequest }) => isRequest)).toEqual([
+    { what: "patch pods status", isRequest: true, from: 158, until: 166 },
+  ]);
+});
+
+test("a pod that Berth has received before another watch shows it has no time of receiving", () => {
+  const names = tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1008 }).map(({ what }) => what);
+  expect(names).not.toContain("receive and decode the pod");
+  expect(names).toContain("wait for the first sync");
 });
 
 test("a start without a trace has no steps, and one with a trace does not wait for events", () => {

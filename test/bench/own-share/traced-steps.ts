@@ -1,9 +1,10 @@
 import type { ReceivedSpan } from "../../fakes/trace-collector.ts";
+import { PATCH_STATUS } from "./own-segments.ts";
 import type { Step } from "./step.ts";
 
 /**
  * The steps of a pod's start by the trace that Berth sends of it, in milliseconds since the create request. The first one begins when
- * another watch has shown the pod.
+ * another watch has shown the pod, unless Berth has received it before, and ends when the node has accepted it.
  */
 export function tracedSteps(
   spans: readonly ReceivedSpan[],
@@ -18,10 +19,13 @@ export function tracedSteps(
     from: span.startedAt - createdAt,
     until: span.endedAt - createdAt,
   }));
-  const receive = { of: "step", what: "receive, decode and admit the pod" } as const;
-  return children.length === 0
-    ? []
-    : [{ ...receive, from: shownAt - createdAt, until: firstSyncAt - createdAt }, ...steps];
+  if (root === undefined || children.length === 0) return [];
+  const [shown, accepted, synced] = [shownAt, root.startedAt, firstSyncAt].map((at) => at - createdAt);
+  const before = [
+    { of: "step", what: "receive and decode the pod", from: shown ?? Number.NaN, until: accepted ?? Number.NaN },
+    { of: "step", what: "wait for the first sync", from: accepted ?? Number.NaN, until: synced ?? Number.NaN },
+  ] as const;
+  return [...before.filter(({ from, until }) => until > from), ...steps];
 }
 
 /** An action that is a call to the runtime is no line of its own: the proxy notes the call. */
@@ -33,7 +37,5 @@ function kindAndNameOf({ name, attributes }: ReceivedSpan): Pick<Step, "of" | "w
 }
 
 const stepNames: Readonly<Record<string, string>> = {
-  act: "act, record the results",
-  // As the audit log calls the request.
-  patchStatus: "patch pods status",
+  patchStatus: PATCH_STATUS,
 };

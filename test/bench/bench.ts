@@ -86,7 +86,13 @@ function readOptions(): Options {
 
 const isPart = (text: string): text is BenchPart => Object.hasOwn(titles, text);
 
-async function bench(options: Options): Promise<readonly Result[]> {
+interface Measured {
+  readonly results: readonly Result[];
+  /** With `--write`: the machine was quiet before each part. Without, every part is measured. */
+  readonly isComplete: boolean;
+}
+
+async function bench(options: Options): Promise<Measured> {
   const { effort, version, binary: givenBinary, only, writesDocument } = options;
   const interruption = createInterruption();
   const watch = await watchForeignCpu();
@@ -98,10 +104,15 @@ async function bench(options: Options): Promise<readonly Result[]> {
     await copyFile(givenBinary ?? builtBinary, binary);
     if (writesDocument) await rejectUnpublishable(binary, effort);
     const results: Result[] = [];
-    for (const part of await partsOf(only)) {
+    const parts = await partsOf(only);
+    for (const part of parts) {
       const busyBefore = await waitUntilQuiet(writesDocument ? QUIET_ATTEMPTS : 1, measureBusyShare);
       const refusal = refusalOfMachine(busyBefore);
-      if (writesDocument && refusal !== undefined) throw new Error(refusal);
+      if (writesDocument && refusal !== undefined) {
+        // What is measured already is worth hours.
+        console.error(`bench: the part ${part} is not measured: ${refusal}`);
+        continue;
+      }
       await watch.take();
       const { how, ...measured } = await measurePart(part, effort, { binary, version, folder, interruption });
       const during = {
@@ -112,7 +123,7 @@ async function bench(options: Options): Promise<readonly Result[]> {
       };
       results.push({ ...measured, conditions: await readConditions(binary, during) });
     }
-    return results;
+    return { results, isComplete: results.length === parts.length };
   } finally {
     watch.stop();
     await rm(folder, { recursive: true, force: true });
@@ -161,7 +172,7 @@ function createInterruption(): Promise<never> {
 /** Prints the tables and writes the samples, with `--write` also the documents. Returns whether everything that was to be published is. */
 async function main(options: Options): Promise<boolean> {
   const started = performance.now();
-  const results = await bench(options);
+  const { results, isComplete } = await bench(options);
   for (const result of results) {
     console.log(`\n${titles[result.part]}:\n\n${textTable(figuresOf(result), result.part)}\n`);
     const drawing = drawingOf(result);
@@ -186,7 +197,7 @@ async function main(options: Options): Promise<boolean> {
     ...(unpublished.length > 0 ? ["state/benchmarks"] : []),
   ];
   console.log(`\n${counts}, in ${minutes} minutes; all samples: ${folders.join(" and ")}`);
-  return refused.length === 0;
+  return isComplete && refused.length === 0;
 }
 
 /** Publishes each part during which the machine was quiet. Returns the others. */

@@ -13,6 +13,8 @@ export interface StartedProgram {
 /**
  * What a user types to run this program: its path as it was given, such as `dist/berth`, or its name where the shell finds it by
  * that.
+ *
+ * @internal
  */
 export function programName({ argv0, execPath, isCompiled, which }: StartedProgram): string {
   if (!isCompiled) return "berth";

@@ -1,3 +1,4 @@
+import type { EventSource } from "../../host/async/event-source.ts";
 import type { IdleTimer } from "../../host/async/idle-timer.ts";
 import type { LogRotation } from "../act/logs/log-rotation.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
@@ -27,7 +28,8 @@ interface RunDeps {
   readonly images: ObservedImages;
   readonly podsInRuntime: PodCache;
   readonly nodeSummary: NodeSummary;
-  readonly networkAuditDue: NetworkAuditTimes;
+  readonly runtimeListed: EventSource;
+  readonly networkAudits: Pick<NetworkAuditTimes, "stop">;
   readonly wakeAll: () => void;
 }
 
@@ -47,9 +49,7 @@ export function createRun({ runtime, clock, log, sources, traces }: AgentOptions
     components.nodeSummary.onRuntimeReady();
     desired.admitPending();
     components.wakeAll();
-    // The starts and deletions that this list allows come first. They prolong the time until the agent is idle.
-    idleTimer.touch();
-    components.networkAuditDue.onListed();
+    components.runtimeListed.emit();
   }
 
   return async (signal, onRestored = () => {}) => {
@@ -62,7 +62,7 @@ export function createRun({ runtime, clock, log, sources, traces }: AgentOptions
       clusterSync?.run(signal),
     ]);
     idleTimer.stop();
-    components.networkAuditDue.stop();
+    components.networkAudits.stop();
     imageVerifier.stop();
     logRotation.stop();
     await Promise.all([loop.stop(), probes.stop()]);

@@ -122,6 +122,8 @@ export interface Agent {
   readonly containerEnds: Pick<ContainerEnds, "waitFor">;
   /** Every source has listed its pods. */
   readonly sourcesReady: Pick<EventSource, "subscribe">;
+  /** The runtime was listed: at the start, and after each outage. */
+  readonly runtimeListed: Pick<EventSource, "subscribe">;
   /** The runtime was listed, at the start or after an outage, and the starts that followed are over. */
   readonly networkAuditDue: Pick<EventSource, "subscribe">;
   /**
@@ -147,8 +149,8 @@ export interface Agent {
 export function createAgent(options: AgentOptions): Agent {
   const { runtimeStatus, clock, log, disk, clusterAccess, traces } = options;
   const loopRequests = createLoopRequests();
-  const networkAuditDue = createNetworkAuditTimes(clock);
-  const idleTimer = createIdleTimer(clock, IDLE_AFTER_MS, inOrder(options.onIdle, networkAuditDue.onIdle));
+  const { runtimeListed, networkAuditDue, ...networkAudits } = createNetworkAuditTimes(clock);
+  const idleTimer = createIdleTimer(clock, IDLE_AFTER_MS, inOrder(options.onIdle, networkAudits.onIdle));
   const nodeSummary = createNodeSummary(clock);
   // Also a change without any action may have taken memory: a thousand manifests that are refused.
   nodeSummary.subscribe(idleTimer.touch);
@@ -195,12 +197,12 @@ export function createAgent(options: AgentOptions): Agent {
       observe: createObservePort({ usage, podCache, imageVerifier, probes }),
       toFailure,
       act: createActPort({ ...options, facts }, { podCache, images, clusterSync, podEvents, ...imageVerifier }),
-      subscribers: createSyncSubscribers({ ...subscriberDeps, networkAuditDue, podMetrics, traces, log }),
+      subscribers: createSyncSubscribers({ ...subscriberDeps, networkAudits, podMetrics, traces, log }),
     },
   });
   loopRequests.connect(loop);
-  const runDeps = { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, networkAuditDue, wakeAll };
-  const run = createRun(options, runDeps);
+  const runDeps = { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, runtimeListed, wakeAll };
+  const run = createRun(options, { ...runDeps, networkAudits });
   async function settled(): Promise<void> {
     await loop.settled();
     await Promise.all(Object.values(writers).map((each) => each.settled()));
@@ -208,7 +210,7 @@ export function createAgent(options: AgentOptions): Agent {
 
   return {
     ...{ desired, podReports, nodeSummary, clusterSync, containerEnds, sourcesReady },
-    ...{ run, wakeAll, settled, networkAuditDue },
+    ...{ run, wakeAll, settled, runtimeListed, networkAuditDue },
     longestSyncDelayMs: loop.longestDelayMs,
     invalidateImages: images.invalidate,
     releaseMemorySoon: idleTimer.touch,

@@ -6,7 +6,7 @@ function createFixture() {
   const clock = new FakeClock();
   const times = createNetworkAuditTimes(clock);
   let audits = 0;
-  times.subscribe(() => audits++);
+  times.networkAuditDue.subscribe(() => audits++);
   return { clock, times, audits: () => audits };
 }
 
@@ -14,14 +14,14 @@ test("an audit follows a list of the runtime when the agent is idle, once for ea
   const { clock, times, audits } = createFixture();
   times.onIdle();
   expect(audits()).toBe(0);
-  times.onListed();
+  times.runtimeListed.emit();
   await clock.advance(30_000);
   expect(audits()).toBe(0);
   times.onIdle();
   times.onIdle();
   expect([audits(), clock.pendingTimers]).toEqual([1, 0]);
-  times.onListed();
-  times.onListed();
+  times.runtimeListed.emit();
+  times.runtimeListed.emit();
   times.onIdle();
   await clock.advance(3_600_000);
   expect(audits()).toBe(2);
@@ -29,9 +29,9 @@ test("an audit follows a list of the runtime when the agent is idle, once for ea
 
 test("a node that is never idle is audited a minute after the first of its lists", async () => {
   const { clock, times, audits } = createFixture();
-  times.onListed();
+  times.runtimeListed.emit();
   await clock.advance(30_000);
-  times.onListed();
+  times.runtimeListed.emit();
   await clock.advance(29_999);
   expect(audits()).toBe(0);
   await clock.advance(1);
@@ -41,7 +41,7 @@ test("a node that is never idle is audited a minute after the first of its lists
 
 test("an action that is under way, such as a slow RunPodSandbox, holds up the audit", () => {
   const { times, audits } = createFixture();
-  times.onListed();
+  times.runtimeListed.emit();
   times.onActionStarted();
   times.onActionStarted();
   times.onActionFinished();
@@ -54,7 +54,7 @@ test("an action that is under way, such as a slow RunPodSandbox, holds up the au
 
 test("an agent that stops is not audited any more", async () => {
   const { clock, times, audits } = createFixture();
-  times.onListed();
+  times.runtimeListed.emit();
   times.stop();
   times.onIdle();
   await clock.advance(60_000);

@@ -2,9 +2,11 @@ import { createEventSource, type EventSource } from "../../host/async/event-sour
 import type { Clock } from "../../host/clock.ts";
 
 /** When the network of pods is compared with the sandboxes of the runtime. */
-export interface NetworkAuditTimes extends Pick<EventSource, "subscribe"> {
-  /** The runtime has been listed, at the start or after an outage. */
-  onListed(): void;
+export interface NetworkAuditTimes {
+  /** The runtime was listed: at the start, and after each outage. */
+  readonly runtimeListed: EventSource;
+  /** The runtime was listed, and the starts that followed are over. */
+  readonly networkAuditDue: Pick<EventSource, "subscribe">;
   /** An action for a pod, such as RunPodSandbox, begins or has ended. */
   onActionStarted(): void;
   onActionFinished(): void;
@@ -23,21 +25,22 @@ const MAX_WAIT_MS = 60_000;
  *     listed ── starts, deletions ── idle ──► audit
  */
 export function createNetworkAuditTimes(clock: Clock): NetworkAuditTimes {
-  const due = createEventSource();
+  const [runtimeListed, networkAuditDue] = [createEventSource(), createEventSource()];
   let cancel: (() => void) | undefined;
   let actions = 0;
 
   function emit(): void {
     cancel?.();
     cancel = undefined;
-    due.emit();
+    networkAuditDue.emit();
   }
 
+  runtimeListed.subscribe(() => {
+    cancel ??= clock.wakeAt(clock.now() + MAX_WAIT_MS, emit);
+  });
   return {
-    subscribe: due.subscribe,
-    onListed() {
-      cancel ??= clock.wakeAt(clock.now() + MAX_WAIT_MS, emit);
-    },
+    runtimeListed,
+    networkAuditDue,
     onActionStarted() {
       actions++;
     },

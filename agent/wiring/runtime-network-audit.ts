@@ -16,7 +16,7 @@ import { listSandboxes } from "./listed-sandboxes.ts";
 
 export interface RuntimeNetworkAuditDeps {
   readonly runtime: Pick<Runtime, "listPodSandbox"> & Pick<RuntimeControl, "verboseStatus">;
-  readonly agent: Pick<Agent, "networkAuditDue">;
+  readonly agent: Pick<Agent, "runtimeListed">;
   readonly exec: Exec;
   /** Rooted at `/`. */
   readonly hostFiles: Files;
@@ -29,7 +29,7 @@ export interface RuntimeNetworkAuditDeps {
 }
 
 /**
- * Where the container runtime executes the network: whenever an audit is due, deletes the attachments that have outlived their pods, and
+ * Where the container runtime executes the network: whenever that was listed, deletes the attachments that have outlived their pods, and
  * sets torn files of its cache aside, with which it could stop no pod.
  */
 export function auditRuntimeNetwork(deps: RuntimeNetworkAuditDeps): { stop(): Promise<void> } {
@@ -47,7 +47,7 @@ export function auditRuntimeNetwork(deps: RuntimeNetworkAuditDeps): { stop(): Pr
     }),
     ...{ clock, log },
   });
-  const unsubscribe = agent.networkAuditDue.subscribe(audit.wake);
+  const unsubscribe = agent.runtimeListed.subscribe(audit.wake);
   return {
     async stop() {
       unsubscribe();

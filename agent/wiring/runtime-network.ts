@@ -38,6 +38,8 @@ interface NetworkCauseDeps {
  * It does not call STATUS of the plugins. containerd from 2.0 on and CRI-O call it whenever they are asked for their status, and
  * include the plugin's answer in their message: a second call would start each plugin twice. Earlier releases of containerd do not
  * speak CNI 1.1.0, which has introduced STATUS.
+ *
+ * @internal
  */
 export function withNetworkCause(status: Runtime["status"], deps: NetworkCauseDeps): Runtime["status"] {
   return async (options) => {

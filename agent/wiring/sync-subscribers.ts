@@ -33,7 +33,7 @@ export interface SyncSubscribersOptions {
   /** Undefined on a standalone node. */
   readonly clusterSync: ClusterSync | undefined;
   readonly idleTimer: IdleTimer;
-  readonly networkAuditDue: Pick<NetworkAuditTimes, "onActionStarted" | "onActionFinished">;
+  readonly networkAudits: Pick<NetworkAuditTimes, "onActionStarted" | "onActionFinished">;
   readonly log: Log;
 }
 
@@ -44,7 +44,7 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
   return [
     // First: what the other subscribers do belongs to the next step of the trace.
     ...(options.traces === undefined ? [] : [options.traces]),
-    options.networkAuditDue,
+    options.networkAudits,
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),
     // A status that ends the pod frees its resources before it is reported.

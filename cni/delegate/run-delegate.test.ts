@@ -112,9 +112,22 @@ test("the time limit is that of the whole call, also without an agent", async ()
     exitCode: 1,
     output: {
       code: 11,
-      msg: "the chain, or another process that works on this attachment, has not answered DEL within 2000 ms",
+      msg: "the chain has not answered DEL within 2000 ms",
     },
   });
+});
+
+test("the error of a wait for a lock is the answer, also if the time is over when it says who holds the lock", async () => {
+  const clock = new FakeClock();
+  const msg = "the network pods: pid 7 (bridge) works on it, and this call has no time left to wait";
+  const execute: DelegateDeps["execute"] = async (_conf, _call, signal) => {
+    // As a read of /proc that takes longer than the call.
+    await hang(signal).catch(() => undefined);
+    throw new CniError(11, msg);
+  };
+  const ended = run("DEL", away, { clock, execute });
+  await clock.advance(2_000);
+  expect(await ended).toMatchObject({ exitCode: 1, output: { code: 11, msg } });
 });
 
 test("a call that the static form hands over has only the time that is left", async () => {

@@ -85,11 +85,13 @@ async function callInTime(
       const message = `the agent on ${socket} has ended during ADD (${asked.reason}); DEL and another ADD may follow`;
       throw new CniError(cniCodes.tryAgainLater, message);
     }
-    waitsFor = "the chain, or another process that works on this attachment,";
+    waitsFor = "the chain";
     const passedMs = clock.monotonicMs() - startedMs;
     return await execute(conf, { ...call, timeLeftMs: call.timeLeftMs - passedMs }, signal);
   } catch (error) {
-    if (!signal.aborted) throw error;
+    // The wait for a lock ends before the call does, but its error may be late: it names the holder.
+    const saysWhy = error instanceof CniError && error.code === cniCodes.tryAgainLater;
+    if (!signal.aborted || saysWhy) throw error;
     const message = `${waitsFor} has not answered ${call.verb} within ${timeoutMs} ms`;
     throw new CniError(cniCodes.tryAgainLater, message, { cause: error });
   } finally {

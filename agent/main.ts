@@ -162,9 +162,8 @@ async function runWithLocks(
   });
   podWakes.subscribe(agent.wakeAll);
   const sources = { agent, runtime, metrics, thisMachine, podsCgroup: cgroups?.podsPath, logControl };
-  const served = { config, clusterNode, allocatable, commandLine, network };
   const adapters = { root, exec, hostFiles, ...sources, clock, log };
-  const servers = await startServers(served, adapters);
+  const servers = await startServers({ config, clusterNode, allocatable, commandLine, network }, adapters);
   const networkAudit = startNetworkAudit(network, adapters);
   try {
     if (clusterNode !== undefined) recordMachineEvents(thisMachine, clusterNode);

@@ -69,7 +69,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
         const deleted = ["DEL begins", "DEL ends"];
         // The agent remembers what it has deleted.
         expect(await node.notes()).toEqual(verb === "DEL" ? executed : [...executed, ...deleted]);
-        expect(await node.view()).toEqual(nothing);
+        expect(await node.viewAfterDel()).toEqual(nothing);
       }, 600_000);
 
       test(`a delegate without an agent, during ${verb}: an agent and another delegate wait, and the call succeeds when it goes on`, async () => {
@@ -84,7 +84,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
         expect(await waiting).toMatchObject(done);
         // The agent does not know that the delegate has deleted it: plugins take a second DEL.
         expect(await node.notes()).toEqual([...executed, "DEL begins", "DEL ends"]);
-        expect(await node.view()).toEqual(nothing);
+        expect(await node.viewAfterDel()).toEqual(nothing);
       }, 600_000);
     }
 
@@ -115,7 +115,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
       // The agent undoes an ADD whose caller has left, unless it learns of that before the first plugin runs.
       const undone = [[], ["ADD begins"], ADDED].map((started) => [...collected, ...started, ...deleted]);
       expect([collected, ...undone]).toContainEqual(notes.slice(0, -6));
-      expect(await node.view()).toEqual(nothing);
+      expect(await node.viewAfterDel()).toEqual(nothing);
     }, 600_000);
 
     test("GC waits for a delegate that is stopped during DEL, and finds nothing to delete when that has gone on", async () => {
@@ -130,7 +130,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
       expect(await outcome).toMatchObject(done);
       await pollUntil("GC", 10_000, async () => (await node.notes()).includes("GC ends"));
       expect(await node.notes()).toEqual([...executed, "GC begins", "GC ends"]);
-      expect(await node.view()).toEqual(nothing);
+      expect(await node.viewAfterDel()).toEqual(nothing);
     }, 600_000);
   });
 });

@@ -67,6 +67,7 @@ export async function createDelegateNode(form: DelegateForm) {
     putChain: (fields: object, ...after: readonly object[]) => putChain(folder, fields, ...after),
     call: (verb: string, input: CallInput = {}) => callDelegate(form, folder, verb, input),
     view: () => viewOf(folder),
+    viewAfterDel: () => viewAfterDel(folder),
     async close() {
       held.killStopped();
       await agents.killAgent();
@@ -156,6 +157,19 @@ async function viewOf(folder: string): Promise<DelegateView> {
     addresses: (await namesIn("/run/berth/network/pods/addresses")).filter((name) => name === "10.222.5.2"),
     cached: await namesIn(join(folder, "cache/results")),
   };
+}
+
+/** As after DEL, but for the links: the agent deletes those that outlive DEL two seconds later. */
+async function viewAfterDel(folder: string): Promise<DelegateView> {
+  const view = await viewOf(folder);
+  let { links } = view;
+  const areGone = async () => {
+    ({ links } = await viewOf(folder));
+    return links.length === 0;
+  };
+  // What is left is in the view.
+  await pollUntil("the links to be gone", 5_000, areGone).catch(() => undefined);
+  return { ...view, links };
 }
 
 /** The plugin `slow`, which notes its calls, and waits in one verb as long as its file `hold-VERB` exists. */

@@ -241,7 +241,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
           const msg = expect.stringMatching(/^slow: .*was killed by SIGKILL/);
           expect(await failed).toMatchObject({ exitCode: 1, output: { msg } });
           // A second ADD may have got another address.
-          const { links, cached } = await node.view();
+          const { links, cached } = verb === "ADD" ? await node.viewAfterDel() : await node.view();
           expect<object>({ links, cached }).toEqual(remains);
           await node.letGo(verb);
           expect(await node.call(verb)).toMatchObject({ exitCode: 0 });

@@ -33,7 +33,7 @@ for (const version of ["1.6", "2.1"] as const)
         attempt: 3,
         image: "berth.test/busybox:1",
         hash: undefined,
-        crashes: 0,
+        crashes: 3,
         resources: { cpuRequest: 500, cpuLimit: 500, memoryLimit: 2 ** 26 },
         state: "created",
       });
@@ -154,6 +154,13 @@ for (const [text, crashes] of annotated)
     const status = ContainerStatus.fromPartial({ id: "c", annotations });
     expect(toObservedContainer(status, sandboxId).crashes).toBe(crashes);
   });
+
+test("a container of the kubelet, without that annotation, counts its restarts as crashes", () => {
+  const metadata = { name: "a", attempt: 3 };
+  expect(toObservedContainer(ContainerStatus.fromPartial({ id: "c", metadata }), sandboxId).crashes).toBe(3);
+  const own = ContainerStatus.fromPartial({ id: "c", metadata, annotations: { "berth.dev/crashes": "1" } });
+  expect(toObservedContainer(own, sandboxId).crashes).toBe(1);
+});
 
 test("a container has the name of its metadata or else of its label, and the hash of its annotation", () => {
   const annotations = { "io.kubernetes.container.hash": "abcd" };

@@ -70,6 +70,14 @@ export function listedSandbox(sandbox: PodSandbox, known: ObservedSandbox | unde
   };
 }
 
+/**
+ * The crashes of a container, by which its restart waits. The kubelet keeps its own count in its memory, so one of its
+ * containers has the restarts before it instead: no container of a crash loop starts early after a change of agents.
+ */
+function containerCrashesOf({ annotations, metadata }: Pick<ContainerStatus, "annotations" | "metadata">): number {
+  return annotations[crashesAnnotation] === undefined ? (metadata?.attempt ?? 0) : crashesOf({ annotations });
+}
+
 function crashesOf({ annotations }: Pick<ContainerStatus, "annotations">): number {
   const crashes = Number(annotations[crashesAnnotation] ?? 0);
   return Number.isSafeInteger(crashes) && crashes >= 0 ? crashes : 0;
@@ -170,7 +178,7 @@ function identityOf(container: Omit<Container, "state" | "podSandboxId" | "image
     image: container.image?.image ?? "",
     imageRef: container.imageRef,
     hash: container.annotations[containerHashAnnotation],
-    crashes: crashesOf(container),
+    crashes: containerCrashesOf(container),
   };
 }
 

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { execa } from "execa";
-import { ownProcessGroup } from "../bed/cleanup/processes.ts";
-import { cniConflist } from "../bed/containerd/containerd-config.ts";
 import { busyboxImage, webImage } from "../bed/images/images.ts";
+import { addressEnv, type DualStackNetwork, ips, makeDualStackBridge, printAddresses } from "./dual-stack-network.ts";
 import { serveHealth } from "./health-server.ts";
 import { podOf, script, upIgnoringSigterm } from "./manifest.ts";
 import { containerId, linesContaining, startNodeWithoutAgent, type TestNode, waitForOutput } from "./node.ts";
@@ -12,44 +10,18 @@ import { containerId, linesContaining, startNodeWithoutAgent, type TestNode, wai
 setDefaultTimeout(600_000);
 
 let node: TestNode;
+let network: DualStackNetwork;
 /** The addresses of the bridge, which the pods share: the node's addresses of both families. */
 let [ipv4, ipv6] = ["", ""];
 beforeAll(async () => {
   node = await startNodeWithoutAgent();
-  const { bridge, subnet, record } = node.containerd;
-  ipv4 = subnet.replace("0/24", "1");
-  ipv6 = canonicalIPv6(`fd00:${record.id.slice(0, 4)}:${record.id.slice(4)}::1`);
-  // The test makes the bridge: as a gateway, the plugin would switch on the machine's IPv6 forwarding.
-  const ip = (...args: readonly string[]) => execa("ip", args, ownProcessGroup);
-  await ip("link", "add", bridge, "type", "bridge");
-  await ip("address", "add", `${ipv4}/24`, "dev", bridge);
-  await ip("-6", "address", "add", `${ipv6}/64`, "dev", bridge, "nodad");
-  await ip("link", "set", bridge, "up");
+  network = await makeDualStackBridge(node);
+  ({ ipv4, ipv6 } = network);
 });
 afterAll(() => node.tearDown());
 
-/** The address as the runtime writes it, without leading zeros (RFC 5952). */
-const canonicalIPv6 = (address: string) => new URL(`http://[${address}]`).hostname.slice(1, -1);
-
-/** Gives the pods that start from now on an address of each range, and the default route. */
-async function useNetwork(ranges: readonly string[], route: string): Promise<void> {
-  const { bridge, subnet, record } = node.containerd;
-  const network = { name: record.network, bridge, subnet, leases: node.paths.cniLeases };
-  const config = JSON.parse(cniConflist(network));
-  const [plugin] = config.plugins;
-  plugin.isGateway = false;
-  plugin.ipam.ranges = ranges.map((range) => [{ subnet: range }]);
-  plugin.ipam.routes = [{ dst: route }];
-  await writeFile(join(node.paths.cniConfDir, "10-berth.conflist"), JSON.stringify(config));
-  await node.containerd.restart();
-}
-/** The range of the pods' IPv6 addresses. */
-const range6 = () => `${ipv6.replace(/1$/, "")}/64`;
-
-const ips = (all: readonly string[]) => all.map((ip) => ({ ip }));
-
 test("a pod has an address of each family, that of the node's family first, and probes go to the first one", async () => {
-  await useNetwork([node.containerd.subnet, range6()], "0.0.0.0/0");
+  await network.use([network.range4, network.range6], "0.0.0.0/0");
   await node.startAgent({}, ["--node-ip", `${ipv4},${ipv6}`]);
   // The server listens on the IPv6 address only.
   const serve = 'cat /etc/hosts; echo "IPS=$IPS"; exec httpd -f -p "[$(echo $IPS | cut -d, -f2)]:8080" -h /www';
@@ -62,7 +34,7 @@ test("a pod has an address of each family, that of the node's family first, and 
   await node.putManifest(podOf("dual", container));
   const refused = /^main is not ready: Readiness probe failed: Get "http:\/\/10\.[\d.]+:8080\/": .*refused/;
   const pod = await node.waitForPod("dual", "it is not reached by IPv4", ({ message }) => refused.test(message));
-  const [podIPv4, podIPv6] = [ipv4.replace(/1$/, "2"), ipv6.replace(/1$/, "2")];
+  const { podIPv4, podIPv6 } = network;
   expect(pod.status).toMatchObject({ podIP: podIPv4, podIPs: ips([podIPv4, podIPv6]) });
   expect(pod.status).toMatchObject({ hostIP: ipv4, hostIPs: ips([ipv4, ipv6]) });
   for (const line of [`${podIPv4}\tdual-berth`, `${podIPv6}\tdual-berth`, `IPS=${podIPv4},${podIPv6}`])
@@ -78,12 +50,6 @@ test("a pod has an address of each family, that of the node's family first, and 
   await node.agent.stop();
 });
 
-/** The addresses that a pod sees of itself and of its node. */
-const env = ["podIP", "podIPs", "hostIP", "hostIPs"].map((field) => ({
-  name: field,
-  valueFrom: { fieldRef: { fieldPath: `status.${field}` } },
-}));
-const printAddresses = 'cat /etc/hosts; echo "$podIP $podIPs $hostIP $hostIPs"';
 /** Tolerates a busy machine, which starts a server late and answers slowly. */
 const tolerant = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 60 };
 
@@ -91,7 +57,7 @@ const tolerant = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 60 };
 const reachByCommand = 'wget -q -O - "http://[$podIP]:8080/" && echo "reached by command" > /proc/1/fd/1';
 
 test("on a node with IPv6 only a pod has one address, and probes by HTTP, TCP and command and hooks reach it", async () => {
-  await useNetwork([range6()], "::/0");
+  await network.use([network.range6], "::/0");
   await node.startAgent({}, ["--node-ip", ipv6]);
   const container = {
     image: webImage,
@@ -100,7 +66,7 @@ test("on a node with IPv6 only a pod has one address, and probes by HTTP, TCP an
       `${printAddresses}; until test -e /notes/serve; do sleep 0.1; done; exec httpd -f -vv -p "[$podIP]:8080" -h /www`,
     ),
     volumeMounts: [{ name: "notes", mountPath: "/notes" }],
-    env,
+    env: addressEnv,
     startupProbe: { ...tolerant, tcpSocket: { port: 8080 } },
     readinessProbe: { ...tolerant, httpGet: { port: 8080 } },
     livenessProbe: { ...tolerant, exec: { command: ["sh", "-c", reachByCommand] } },
@@ -134,7 +100,7 @@ test("a pod with host networking has the node's IPv6 address, and a gRPC probe r
   try {
     const container = {
       command: script(`${printAddresses}; exec sleep 1000000`),
-      env,
+      env: addressEnv,
       readinessProbe: { ...tolerant, grpc: { port: health.port } },
     };
     await node.putManifest(podOf("host", container, { hostNetwork: true }));

@@ -1,27 +1,20 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { nodes, pods } from "../../../kube/resource.ts";
+import { pods } from "../../../kube/resource.ts";
 import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { hashAnnotation, mirrorAnnotation, podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
-import { findLeakedResources, listMachineResources } from "../../bed/cleanup/leaked-resources.ts";
 import { busyboxImage, webImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { createAdminClient } from "../../upstream/admin-client.ts";
-import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
-import { type ReferenceKubelet, startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { podOf, untilStopped } from "../manifest.ts";
-import { startNodeWithoutAgent, type TestNode } from "../node.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
-import { areContainersReady } from "./node.ts";
+import { startTakeoverNode, type TakeoverNode } from "./takeover-fixture.ts";
 
 setDefaultTimeout(600_000);
 
 const skip = skipWithoutPrograms("a change from the kubelet to Berth and back");
-const nodeName = "node-a";
 
 const sidecar = { name: "side", image: busyboxImage, command: untilStopped, restartPolicy: "Always" } as const;
 const prepare = { name: "prepare", image: busyboxImage, command: ["true"] };
@@ -77,60 +70,19 @@ const apiPods: readonly Manifest[] = [
   barePod("api-settings", { ...mounted, envFrom: [{ configMapRef: { name: "settings" } }] }, settings),
   barePod("api-sidecar", { resources: limited }, { initContainers: [prepare, sidecar] }),
 ];
-const staticNames = staticPods.map(({ metadata }) => `${metadata.name}-${nodeName}`);
+const staticNames = staticPods.map(({ metadata }) => `${metadata.name}-node-a`);
 const names = [...staticNames, ...apiPods.map(({ metadata }) => metadata.name)];
 
 describe.skipIf(skip !== undefined)("a change of agents", () => {
-  let folder = "";
-  let before: readonly string[] = [];
-  let plane: ControlPlane;
-  let kube: ReturnType<typeof createAdminClient>;
-  let node: TestNode;
-  let kubelet: ReferenceKubelet | undefined;
+  let takeover: TakeoverNode;
   beforeAll(async () => {
-    before = await listMachineResources();
-    folder = await mkdtemp(join(tmpdir(), "berth-takeover-"));
-    plane = await startControlPlane({ stateDir: folder, print: console.log });
-    kube = createAdminClient(plane, "takeover");
-    const kubeconfig = await plane.nodeKubeconfig(nodeName);
-    node = await startNodeWithoutAgent({ cluster: { kubeconfig, nodeName } });
+    takeover = await startTakeoverNode();
   }, BUILD_TIMEOUT_MS);
-  afterAll(async () => {
-    await kubelet?.kill9();
-    await node?.tearDown();
-    kube?.close();
-    await plane?.stop();
-    await rm(folder, { recursive: true });
-    expect(await findLeakedResources(before)).toEqual([]);
-  });
-
-  const apply = (items: readonly object[]) =>
-    plane.kubectl(["apply", "--filename=-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
-
-  const startKubelet = async () => {
-    const { endpoint } = node.containerd;
-    const own = { staticPodPath: node.paths.manifests, clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
-    const place = { controlPlane: plane, nodeName, endpoint, stateDir: node.folder, rootDir: node.paths.agentRoot };
-    kubelet = await startReferenceKubelet({ ...place, configuration: { ...own, fileCheckFrequency: "1s" } });
-  };
-
-  /** Waits until the agent of this version reports the node, and these pods are ready. */
-  const waitForAgent = async (version: string, podNames: readonly string[]) => {
-    await pollUntil(`the node to be Ready with ${version}`, 60_000, async () => {
-      // The API server may be busy; the timeout reports a failure that lasts.
-      const seen = await kube.get(nodes, nodeName).catch(() => undefined);
-      const isReady = seen?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
-      return seen?.status?.nodeInfo?.kubeletVersion === version && isReady === true;
-    });
-    for (const name of podNames)
-      await pollUntil(`the pod ${name} to be ready`, 60_000, async () =>
-        // The API server may be busy; the timeout reports a failure that lasts.
-        areContainersReady(await kube.get(pods("default"), name).catch(() => undefined)),
-      );
-  };
+  afterAll(() => takeover?.tearDown());
 
   /** What an agent that does not recognise the pods of the other one would replace. */
   const present = async (podNames: readonly string[]) => {
+    const { kube, node } = takeover;
     const isOfPods = ({ labels }: { readonly labels: Readonly<Record<string, string>> }) =>
       podNames.includes(labels[podNameLabel] ?? "");
     const read = await Promise.all(podNames.map((name) => kube.get(pods("default"), name)));
@@ -156,15 +108,15 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
 
   /** Returns the names of a static pod and one of the API, which the agent starts after it has seen the others. */
   const putNewPods = async (name: string) => {
-    await node.putManifest(podOf(name));
-    await apply([barePod(`api-${name}`)]);
-    return [`${name}-${nodeName}`, `api-${name}`];
+    await takeover.node.putManifest(podOf(name));
+    await takeover.apply([barePod(`api-${name}`)]);
+    return [`${name}-node-a`, `api-${name}`];
   };
 
   /** The files and directories by which an agent knows what it has set up for a pod's volumes, with their modes. */
   const markedVolumes = async (name: string) => {
-    const { metadata } = await kube.get(pods("default"), name);
-    const folder = join(node.paths.agentRoot, "pods", metadata.uid ?? "", "plugins");
+    const { metadata } = await takeover.kube.get(pods("default"), name);
+    const folder = join(takeover.node.paths.agentRoot, "pods", metadata.uid ?? "", "plugins");
     const { stdout } = await execa("find", [folder, "-printf", "%P %m %y\n"]);
     return stdout
       .replaceAll(/kube-api-access-\w+/g, "kube-api-access")
@@ -173,45 +125,42 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
   };
 
   test("marks the volumes that are set up as the kubelet does, and removes what the kubelet has set up", async () => {
-    await startKubelet();
+    const { plane, node, apply, switchTo, waitForAgent } = takeover;
+    await switchTo("kubelet");
     await apply([configMap, barePod("marked-one", markedMounts, marked)]);
-    await waitForAgent("v1.36.3", ["marked-one"]);
+    await waitForAgent("kubelet", ["marked-one"]);
     const ofKubelet = await markedVolumes("marked-one");
     expect(ofKubelet.filter((line) => line.includes("/ready "))).toHaveLength(5);
-    await kubelet?.stop();
-    await node.startAgent();
+    await switchTo("berth");
     await apply([barePod("marked-two", markedMounts, marked)]);
-    await waitForAgent("v1.36.3+berth", ["marked-one", "marked-two"]);
+    await waitForAgent("berth", ["marked-one", "marked-two"]);
     expect(await markedVolumes("marked-two")).toEqual(ofKubelet);
     await plane.kubectl(["delete", "pod", "marked-one", "--timeout=180s"]);
-    await node.agent.stop();
-    await startKubelet();
-    await waitForAgent("v1.36.3", ["marked-two"]);
+    await switchTo("kubelet");
+    await waitForAgent("kubelet", ["marked-two"]);
     expect(await markedVolumes("marked-two")).toEqual(ofKubelet);
     await plane.kubectl(["delete", "pod", "marked-two", "--timeout=180s"]);
     const isEmpty = async () => (await readdir(join(node.paths.agentRoot, "pods"))).length === 0;
     await pollUntil("no directory of a pod", 30_000, isEmpty);
-    await kubelet?.stop();
   });
 
   test("from the kubelet to Berth and back restarts no container and replaces no mirror pod", async () => {
-    await startKubelet();
+    const { node, apply, switchTo, waitForAgent } = takeover;
+    await switchTo("kubelet");
     await apply([configMap, ...apiPods]);
     for (const pod of staticPods) await node.putManifest(pod);
-    await waitForAgent("v1.36.3", names);
+    await waitForAgent("kubelet", names);
     const first = await present(names);
     expect(first.pods.filter(({ mirror }) => mirror !== undefined).map(({ name = "" }) => name)).toEqual(staticNames);
 
-    await kubelet?.stop();
-    await node.startAgent();
+    await switchTo("berth");
     const later = [...names, ...(await putNewPods("of-berth"))];
-    await waitForAgent("v1.36.3+berth", later);
+    await waitForAgent("berth", later);
     expect(await present(names)).toEqual(first);
 
     const second = await present(later);
-    await node.agent.stop();
-    await startKubelet();
-    await waitForAgent("v1.36.3", [...later, ...(await putNewPods("of-kubelet"))]);
+    await switchTo("kubelet");
+    await waitForAgent("kubelet", [...later, ...(await putNewPods("of-kubelet"))]);
     expect(await present(later)).toEqual(second);
   });
 });

@@ -123,7 +123,7 @@ describe.skipIf(skip !== undefined)("a change of agents beside pods that have en
   });
   /**
    * What `agent` keeps of it. The kubelet reads addresses from the sandbox, which an ended pod has no more, and it makes the mirror of a
-   * static pod anew when it starts, with other times.
+   * static pod again when it starts, with other times.
    */
   const keptBy = (agent: AgentName, { statuses, containers }: Awaited<ReturnType<typeof presentEnded>>) => {
     const keptByKubelet = (

@@ -30,7 +30,7 @@ export interface ExecutorOptions {
   /** Written into the files of the locks that this process holds. */
   readonly description: string;
   readonly onUnreadable: (entry: UnreadableEntry) => void;
-  /** Whether this process lives on after a call, as the agent does, and may delete links later. */
+  /** Whether this process lives on after a call, as the agent does, and may defer the deletion of links. */
   readonly isDaemon?: boolean;
 }
 
@@ -69,7 +69,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
   const cache = createResultCache({ files: cacheFiles, clock, onUnreadable });
   const builtin = createBuiltinNetwork({
     ...{ netlink, folder: BUILTIN_FOLDER, cacheDir: cacheFiles.root },
-    laterBy: isDaemon ? clock : undefined,
+    deferredRemovalClock: isDaemon ? clock : undefined,
   });
   const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map([[BUILTIN_TYPE, builtin]]);
   const locks = createAttachmentLocks({ files: cacheFiles, clock, description });

@@ -19,7 +19,7 @@ export async function collectGarbage(
   valid: readonly AttachmentId[],
 ): Promise<void> {
   const ids = new Set(valid.map(formatId));
-  const ofRecords = leftOver(store, ids).map(async (id) => await detach(node, conf.name, store, id));
+  const ofRecords = leftOver(store, ids).map(async (id) => await detach(node, conf.name, store, id, node.removeLinks));
   const outcomes = [
     ...(await Promise.allSettled([...ofRecords, removeLinks(node, conf, valid)])),
     // By the addresses that are left.

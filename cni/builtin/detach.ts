@@ -1,4 +1,5 @@
 import { formatIp } from "../../host/ip-address.ts";
+import type { DisconnectLinks } from "../../host/netlink/link-removal.ts";
 import { type AttachmentId, formatId, hostLinkName, ifbName } from "./attachment-names.ts";
 import type { AttachmentStore } from "./attachment-store.ts";
 import { closeHostPorts, endConnections } from "./host-ports.ts";
@@ -6,14 +7,14 @@ import type { NodeNetwork } from "./node-network.ts";
 
 /**
  * Removes all that an attachment holds, whether or not there is a record of it, and whether or not its namespace still
- * exists; its links by `removeLinks`. Safe to repeat: the addresses stay reserved until nothing uses them, and the record goes last.
+ * exists; its links by `endLinks`, which deletes them or sets them down. Safe to repeat: the addresses stay reserved until nothing uses them, and the record goes last.
  */
 export async function detach(
   node: NodeNetwork,
   network: string,
   store: AttachmentStore,
   id: AttachmentId,
-  removeLinks = node.removeLinks,
+  endLinks: DisconnectLinks,
 ): Promise<void> {
   const record = store.find(id);
   const addresses = record === undefined ? ownAddresses(store, id) : record.addresses.map(withoutLength);
@@ -24,7 +25,7 @@ export async function detach(
     if (record !== undefined) endConnections(node, record);
   };
   closeOwnHostPorts();
-  await removeLinks([hostLinkName(network, id), ifbName(network, id)]);
+  await endLinks([hostLinkName(network, id), ifbName(network, id)]);
   // An ADD of another pod may have made the rules meanwhile, with the host ports of every recorded attachment.
   closeOwnHostPorts();
   for (const address of addresses) store.release(address, id);

@@ -3,7 +3,12 @@ import type { Clock } from "../../host/clock.ts";
 import type { IpPrefix } from "../../host/ip-address.ts";
 import { addAddress } from "../../host/netlink/addresses.ts";
 import { NetlinkError } from "../../host/netlink/error.ts";
-import { createLaterLinkRemoval, createLinkRemoval, type RemoveLinks } from "../../host/netlink/link-removal.ts";
+import {
+  createDeferredLinkRemoval,
+  createLinkRemoval,
+  type DisconnectLinks,
+  type RemoveLinks,
+} from "../../host/netlink/link-removal.ts";
 import type { Link } from "../../host/netlink/links.ts";
 import { NETLINK_NETFILTER, NETLINK_ROUTE, type Netlink, type NetworkNamespace } from "../../host/netlink/netlink.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
@@ -14,8 +19,8 @@ export interface NodeNetwork {
   readonly route: NetlinkSocket;
   readonly netfilter: NetlinkSocket;
   readonly removeLinks: RemoveLinks;
-  /** Sets the links of a pod that ends down. It also deletes them, unless this process lives on: then a moment later. */
-  readonly disconnectLinks: RemoveLinks;
+  /** For the links of a pod that ends. A process that ends after the call deletes them at once, another one defers that. */
+  readonly disconnectLinks: DisconnectLinks;
   /** Writes a file below /proc/sys/net of the node, unless it has the value already. */
   setSysctl(path: string, value: string): void;
   /** Whether a namespace is the node's own. */
@@ -24,31 +29,33 @@ export interface NodeNetwork {
 }
 
 /**
- * `path`: the node's namespace; undefined for that of this process. `clock`: that of a process that lives on after a call, and may delete
- * links later. Throws `NetlinkError`.
+ * `path`: the node's namespace; undefined for that of this process. `deferredRemovalClock`: that of a process that
+ * lives on after a call, and may defer the deletion of links. Throws `NetlinkError`.
  */
 export function openNodeNetwork(
   netlink: Netlink,
   path: string | undefined,
-  clock?: Pick<Clock, "now" | "wakeAt">,
+  deferredRemovalClock?: Pick<Clock, "now" | "wakeAt">,
 ): NodeNetwork {
   const namespace = path === undefined ? undefined : netlink.openNamespace(path);
   const inside = <T>(work: () => T) => (namespace === undefined ? work() : netlink.runIn(namespace, work));
   const [route, netfilter] = inside(() => [netlink.openSocket(NETLINK_ROUTE), netlink.openSocket(NETLINK_NETFILTER)]);
   const own = statSync(path ?? "/proc/self/ns/net");
   const removeLinks = createLinkRemoval(route);
+  const deferred = deferredRemovalClock && createDeferredLinkRemoval(route, removeLinks, deferredRemovalClock);
   return {
     netlink,
     route,
     netfilter,
     removeLinks,
-    disconnectLinks: clock === undefined ? removeLinks : createLaterLinkRemoval(route, removeLinks, clock),
+    disconnectLinks: deferred?.disconnect ?? removeLinks,
     setSysctl: (name, value) => inside(() => setSysctl(name, value)),
     isOwn({ descriptor }) {
       const { dev, ino } = fstatSync(descriptor);
       return dev === own.dev && ino === own.ino;
     },
     close() {
+      deferred?.stop();
       route.close();
       netfilter.close();
       namespace?.close();

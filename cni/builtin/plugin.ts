@@ -38,8 +38,8 @@ export interface BuiltinNetworkOptions {
   readonly cacheDir?: string;
   /** The path of the node's network namespace; undefined for that of this process. */
   readonly nodeNamespace?: string | undefined;
-  /** The clock of a process that lives on after a call: DEL then sets links down, and leaves their deletion to the end of their namespace. */
-  readonly laterBy?: Pick<Clock, "now" | "wakeAt"> | undefined;
+  /** The clock of a process that lives on after a call: DEL then sets links down, and defers their deletion. */
+  readonly deferredRemovalClock?: Pick<Clock, "now" | "wakeAt"> | undefined;
   /** The record of a network, by its folder; tests make calls of it fail. */
   readonly openStore?: (folder: string) => AttachmentStore;
 }
@@ -56,12 +56,12 @@ interface Known {
  * calls share.
  */
 export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessPlugin & { close(): void } {
-  const { netlink, folder, cacheDir, nodeNamespace, laterBy } = options;
+  const { netlink, folder, cacheDir, nodeNamespace, deferredRemovalClock } = options;
   const { openStore = (path: string) => createAttachmentStore(path, cacheDir) } = options;
   const networks = new Map<string, Known>();
   let opened: NodeNetwork | undefined;
   const node = () => {
-    opened ??= openNodeNetwork(netlink, nodeNamespace, laterBy);
+    opened ??= openNodeNetwork(netlink, nodeNamespace, deferredRemovalClock);
     return opened;
   };
   return {
@@ -172,7 +172,7 @@ async function add(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore,
       // ADD again: after a call that was killed, or by a runtime that has not got the answer.
       const found = inspect(node, conf, namespace, present);
       if (found.problem === undefined) return resultOf({ ...conf, ...found, ...present, netns: call.netns });
-      await detach(node, conf.name, store, id);
+      await detach(node, conf.name, store, id, node.removeLinks);
     }
     try {
       const { attachment, allocations } = allocate(node, conf, store, id, known.last);
@@ -196,7 +196,7 @@ async function undo(
   error: CniError,
 ): Promise<CniError> {
   try {
-    await detach(node, conf.name, store, id);
+    await detach(node, conf.name, store, id, node.removeLinks);
     return error;
   } catch (failure) {
     const details = `what it has made stays until DEL or GC: ${toCniError(failure).message}`;

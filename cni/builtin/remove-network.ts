@@ -97,7 +97,7 @@ export async function removeNetwork(
   try {
     const path = join(folder, network);
     const store = createAttachmentStore(path);
-    for (const id of attachmentsOf(store)) await detach(node, network, store, id);
+    for (const id of attachmentsOf(store)) await detach(node, network, store, id, node.removeLinks);
     removeLinks(node, network);
     removeRules(node, network);
     rmSync(path, { recursive: true, force: true });

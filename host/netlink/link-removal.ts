@@ -43,32 +43,45 @@ export function createLinkRemoval(socket: NetlinkSocket): RemoveLinks {
     });
 }
 
-/** By then the kernel has deleted a link whose other end was in a namespace that the runtime has removed. */
-export const LEFT_AFTER_MS = 2000;
+/** Usually the kernel has deleted a link by then, since the runtime has removed the namespace of its other end. */
+const REMOVAL_DELAY_MS = 2000;
+
+/** Sets links down. Resolves when they carry no packet; absent ones are success. Rejects with `NetlinkError`. */
+export type DisconnectLinks = (names: readonly string[]) => Promise<void>;
+
+export interface DeferredLinkRemoval {
+  readonly disconnect: DisconnectLinks;
+  /** Ends the wait. The links stay down until the next removal. */
+  stop(): void;
+}
 
 /**
- * Sets links down, after which they carry no packet, and deletes those that still exist `LEFT_AFTER_MS` later, by `remove`. So the caller
- * does not wait while the kernel deletes a link, nor at all for one that the kernel deletes with its pod's namespace. An absent link is
- * success. If this process ends before, the links stay down, in the group that the next removal deletes.
+ * Sets links down, and deletes those that still exist by `remove` at most `REMOVAL_DELAY_MS` later: the first one starts the timer, and any
+ * other removal deletes them, too. So the caller does not wait while the kernel deletes a link, and this process hardly ever. If it
+ * ends before, the links stay down, in the group that the next removal deletes.
  */
-export function createLaterLinkRemoval(
+export function createDeferredLinkRemoval(
   socket: NetlinkSocket,
   remove: RemoveLinks,
   clock: Pick<Clock, "now" | "wakeAt">,
-): RemoveLinks {
-  let isPending = false;
+): DeferredLinkRemoval {
+  let cancel: (() => void) | undefined;
 
-  async function removeLeft(): Promise<void> {
-    isPending = false;
+  async function removeRemaining(): Promise<void> {
+    cancel = undefined;
     await remove([]).catch(() => {
-      // They stay in the group: the next removal tries again, and so does GC, which reports its errors.
+      // They stay in the group until the next DEL or GC, which reports the error.
     });
   }
 
-  return async (names) => {
-    for (const name of names) unlessCode(["ENODEV"], () => setDownInGroup(socket, name, REMOVAL_GROUP));
-    if (isPending) return;
-    isPending = true;
-    clock.wakeAt(clock.now() + LEFT_AFTER_MS, () => void removeLeft());
+  return {
+    async disconnect(names) {
+      for (const name of names) unlessCode(["ENODEV"], () => setDownInGroup(socket, name, REMOVAL_GROUP));
+      cancel ??= clock.wakeAt(clock.now() + REMOVAL_DELAY_MS, () => void removeRemaining());
+    },
+    stop() {
+      cancel?.();
+      cancel = undefined;
+    },
   };
 }

@@ -271,23 +271,25 @@ export function deleteLink(socket: NetlinkSocket, name: string): void {
 
 /** Puts a link into a group. Throws `ENODEV` if there is none of this name. */
 export function setGroup(socket: NetlinkSocket, name: string, group: number): void {
-  socket.request(groupRequest(name, group, ifinfo(0)));
+  socket.request({
+    ...groupRequest(name, group),
+    body: ifinfo(0),
+    what: `put the link ${name} into the group ${group}`,
+  });
 }
 
 /** As `setGroup`, and sets the link down. */
 export function setDownInGroup(socket: NetlinkSocket, name: string, group: number): void {
-  socket.request(groupRequest(name, group, ifinfo(0, 0, IFF_UP)));
+  socket.request({ ...groupRequest(name, group), body: ifinfo(0, 0, IFF_UP), what: `set the link ${name} down` });
 }
 
-const groupRequest = (name: string, group: number, body: Uint8Array): NetlinkRequest => ({
+const groupRequest = (name: string, group: number) => ({
   type: RTM_SETLINK,
   flags: 0,
-  body,
   attributes: [
     [IFLA_IFNAME, text(name)],
     [IFLA_GROUP, u32(group)],
-  ],
-  what: `put the link ${name} into the group ${group}`,
+  ] as readonly Attribute[],
 });
 
 /** Deletes all links of a group at once. No link is success. */

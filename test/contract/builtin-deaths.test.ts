@@ -80,8 +80,8 @@ async function dieAnywhere<T>(
     nodes.push(node);
     const made = await before(node);
     const death = createDeath(count);
-    const laterBy = isDaemon ? new FakeClock() : undefined;
-    const plugin = node.createPlugin(death.netlinkOf(node.netlink), death.openStore, laterBy);
+    const deferredRemovalClock = isDaemon ? new FakeClock() : undefined;
+    const plugin = node.createPlugin(death.netlinkOf(node.netlink), death.openStore, deferredRemovalClock);
     const netns = node.namespaces.create().path;
     const outcome = await node.call(verb, { ...id, netns }, plugin).then(
       () => "done",

@@ -61,8 +61,9 @@ export function createNode() {
   const createPlugin = (
     through: Netlink = netlink,
     openStore: (path: string) => AttachmentStore = createAttachmentStore,
-    laterBy?: FakeClock,
-  ) => createBuiltinNetwork({ netlink: through, folder, nodeNamespace: namespace.path, openStore, laterBy });
+    deferredRemovalClock?: FakeClock,
+  ) =>
+    createBuiltinNetwork({ netlink: through, folder, nodeNamespace: namespace.path, openStore, deferredRemovalClock });
   const plugin = createPlugin();
   const store = () => createAttachmentStore(join(folder, "pods"));
 

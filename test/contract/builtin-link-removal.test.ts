@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { hostLinkName } from "../../cni/builtin/attachment-names.ts";
-import { LEFT_AFTER_MS } from "../../host/netlink/link-removal.ts";
 import { findLink } from "../../host/netlink/links.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { FakeClock } from "../fakes/clock.ts";
@@ -11,6 +10,9 @@ import type { TestNamespace } from "./network-namespaces.ts";
 const isRoot = process.getuid?.() === 0;
 if (!isRoot) console.warn("skipped: the removal of links, since only root may make network namespaces");
 
+/** At most so long after DEL the agent deletes a link. */
+const REMOVAL_DELAY_MS = 2000;
+
 let ends: (() => void)[] = [];
 afterEach(() => {
   for (const end of ends) end();
@@ -20,14 +22,19 @@ afterEach(() => {
 /** A node whose agent lives on after a call. */
 function createNodeOfDaemon() {
   const node = createNode();
-  const laterBy = new FakeClock();
-  const agent = node.createPlugin(undefined, undefined, laterBy);
+  const deferredRemovalClock = new FakeClock();
+  const agent = node.createPlugin(undefined, undefined, deferredRemovalClock);
   ends.push(
     () => agent.close(),
     () => node.close(),
   );
   const linkOf = (containerId: string) => findLink(node.route, hostLinkName("pods", { containerId, ifName: "eth0" }));
-  return { ...node, laterBy, linkOf, ask: (verb: "ADD" | "DEL" | "CHECK", id: object) => node.call(verb, id, agent) };
+  return {
+    ...node,
+    deferredRemovalClock,
+    linkOf,
+    ask: (verb: "ADD" | "DEL" | "CHECK", id: object) => node.call(verb, id, agent),
+  };
 }
 
 /** Lets a pod answer, and returns a function that asks it from the node: `isExpected`, whether it should answer. */
@@ -49,9 +56,9 @@ describe.skipIf(!isRoot)("DEL of an agent that lives on", () => {
     expect(await answers(node, false)).toBe(false);
     expect(node.leftovers()).toEqual({ ...NOTHING, links: [hostLinkName("pods", { ...id, ifName: "eth0" })] });
     expect(node.linkOf("c1")).toMatchObject({ isUp: false });
-    await node.laterBy.advance(LEFT_AFTER_MS);
+    await node.deferredRemovalClock.advance(REMOVAL_DELAY_MS);
     await pollUntil("the link to be gone", 5000, () => node.linkOf("c1") === undefined);
-    expect(node.laterBy.pendingTimers).toBe(0);
+    expect(node.deferredRemovalClock.pendingTimers).toBe(0);
   });
 
   test("leaves the link to the end of the pod's namespace", async () => {
@@ -60,7 +67,7 @@ describe.skipIf(!isRoot)("DEL of an agent that lives on", () => {
     await node.ask("DEL", id);
     namespace.close();
     await pollUntil("the kernel to delete the link", 20_000, () => node.linkOf("c1") === undefined);
-    await node.laterBy.advance(LEFT_AFTER_MS);
+    await node.deferredRemovalClock.advance(REMOVAL_DELAY_MS);
     expect(node.leftovers()).toEqual(NOTHING);
   });
 
@@ -75,7 +82,7 @@ describe.skipIf(!isRoot)("DEL of an agent that lives on", () => {
     expect(next.ipv4).toBe(ipv4);
     const answers = answerIn(next);
     expect(await answers(node, true)).toBe(true);
-    await node.laterBy.advance(LEFT_AFTER_MS);
+    await node.deferredRemovalClock.advance(REMOVAL_DELAY_MS);
     await pollUntil("the link to be gone", 5000, () => node.linkOf("c1") === undefined);
     expect(await answers(node, true)).toBe(true);
   });
@@ -86,9 +93,18 @@ describe.skipIf(!isRoot)("DEL of an agent that lives on", () => {
     await node.ask("DEL", id);
     const [ipv4 = ""] = ipsOf((await node.ask("ADD", id)) as Conf);
     const answers = answerIn({ namespace, ipv4 });
-    await node.laterBy.advance(LEFT_AFTER_MS);
+    await node.deferredRemovalClock.advance(REMOVAL_DELAY_MS);
     await node.ask("CHECK", id);
     expect(node.leftovers()).toMatchObject({ attachments: ["c1"] });
     expect(await answers(node, true)).toBe(true);
+  });
+
+  test("ends with the agent: a closed network deletes nothing", async () => {
+    const node = createNodeOfDaemon();
+    const { id } = await node.addPod("c1");
+    await node.ask("DEL", id);
+    ends.shift()?.();
+    expect(node.deferredRemovalClock.pendingTimers).toBe(0);
+    expect(node.linkOf("c1")).toMatchObject({ isUp: false });
   });
 });

@@ -2,10 +2,9 @@ import { type Clock, sleep } from "../host/clock.ts";
 import type { Files } from "../host/fs/files.ts";
 import { inFolder } from "../host/fs/in-folder.ts";
 import { type LockMode, takeLock } from "../host/lock.ts";
-import { usersOfFile } from "../host/lock-holders.ts";
+import { holdersOf } from "../host/lock-holders.ts";
 import { joinWithAnd } from "../proto/join-with-and.ts";
 import { formatTime } from "../proto/kubernetes/values/time.ts";
-import { truncateText } from "../proto/truncate-text.ts";
 import { type AttachmentKey, cacheFileName } from "./cache-entry.ts";
 import { CniError, cniCodes } from "./error.ts";
 
@@ -49,8 +48,6 @@ const FOLDER = "locks";
 /** flock(2) without waiting, since one that waits would block the process. It hardly ever waits, so few tries follow. */
 const FIRST_WAIT_MS = 5;
 const MAX_WAIT_MS = 200;
-/** As much of a command as a line of a log can bear. */
-const MAX_COMMAND = 100;
 const forever = () => Number.POSITIVE_INFINITY;
 
 export function createAttachmentLocks({ files, clock, description }: AttachmentLocksDeps): AttachmentLocks {
@@ -60,21 +57,21 @@ export function createAttachmentLocks({ files, clock, description }: AttachmentL
       const lock = await inFolder(files, FOLDER, () => takeLock(files.path(FOLDER, name), description, mode));
       if (lock.held) return lock;
       const left = leftMs();
-      if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `${what}: ${await describeHolder(name, lock.holder)}`);
+      if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `${what}: ${await describeHolders(name, lock.holder)}`);
       await sleep(clock, Math.min(waitMs, left), signal);
     }
   }
 
-  /** Who holds a lock, and since when: a plugin may have outlived the process that has taken it. `taker`: what that has written. */
-  async function describeHolder(name: string, taker: string): Promise<string> {
+  /** Who holds a lock, and since when: a plugin may have outlived the process that has taken it. `description`: what that has written. */
+  async function describeHolders(name: string, description: string): Promise<string> {
     // Shared holders write nothing.
-    const takenAt = taker === "" ? undefined : (await files.stat(`${FOLDER}/${name}`))?.modifiedMs;
-    const holders = (await usersOfFile(files.path(FOLDER, name))).map(
-      ({ pid, command }) => `pid ${pid}${command === "" ? "" : ` (${truncateText(command, MAX_COMMAND)})`}`,
+    const heldSince = description === "" ? undefined : (await files.stat(`${FOLDER}/${name}`))?.modifiedMs;
+    const holders = (await holdersOf(files.path(FOLDER, name))).map(
+      (holder) => `pid ${holder.pid}${holder.name === "" ? "" : ` (${holder.name})`}`,
     );
-    const who = holders.length === 0 ? taker || "another process" : joinWithAnd(holders);
-    const since = takenAt === undefined ? "" : ` since ${formatTime(takenAt)}`;
-    return `${who} ${holders.length > 1 ? "work" : "works"} on it${since}, and this call has no time left to wait`;
+    const who = holders.length === 0 ? description || "another process" : joinWithAnd(holders);
+    const since = heldSince === undefined ? "" : ` since ${formatTime(heldSince)}`;
+    return `${who} ${holders.length > 1 ? "have" : "has"} held its lock${since}, longer than this call may wait`;
   }
 
   return {

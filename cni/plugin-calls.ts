@@ -89,9 +89,11 @@ export function createPluginCalls({ binaries, inProcess, clock, timeLimit, onCal
       } catch (error) {
         if (!(error instanceof CniError) || error.code !== cniCodes.tryAgainLater) throw error;
         // Without time for another try the plugin's own words are the error.
-        if (timeLimit !== undefined && timeLimit.ofPlugin(verb) <= waitMs) throw error;
+        const hasNoTime = () => timeLimit !== undefined && timeLimit.ofPlugin(verb) <= waitMs;
+        if (hasNoTime()) throw error;
         // Between two ADDs of an attachment there must be a DEL. It is best-effort: the next ADD says what is wrong.
         if (verb === "ADD") await callOnce("DEL", network.name, request, signal).catch(ignoreCniError);
+        if (hasNoTime()) throw error;
         await sleep(clock, waitMs, signal);
       }
     }

@@ -53,13 +53,15 @@ test("a call without a limit has none", () => {
   expect(unlimited.ofPlugin("ADD")).toBe(Number.POSITIVE_INFINITY);
 });
 
-test("a wait for a lock ends when the plugin behind it would, and that of DEL before the runtime gives up", async () => {
+test("a wait for a lock leaves a third of the plugins' time to them", async () => {
   const clock = new FakeClock();
   const timeLimit = createTimeLimit(120_000, clock, staying);
   expect([timeLimit.ofLock("ADD"), timeLimit.ofLock("DEL"), timeLimit.ofLock("CHECK")]).toEqual([
-    90_000, 105_000, 105_000,
+    60_000, 70_000, 70_000,
   ]);
-  await clock.advance(130_000);
-  expect([timeLimit.ofLock("ADD"), timeLimit.ofLock("DEL")]).toEqual([-40_000, -25_000]);
+  await clock.advance(60_000);
+  expect([timeLimit.ofLock("ADD"), timeLimit.ofPlugin("ADD")]).toEqual([0, 30_000]);
+  await clock.advance(40_000);
+  expect([timeLimit.ofLock("ADD"), timeLimit.ofLock("DEL")]).toEqual([-40_000, -30_000]);
   expect(unlimited.ofLock("DEL")).toBe(Number.POSITIVE_INFINITY);
 });

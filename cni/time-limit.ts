@@ -10,11 +10,13 @@ export interface TimeLimit {
 }
 
 /**
- * Each plugin, and each wait for a lock, ends at the latest when this part of the caller's time has passed. ADD gets less: if it fails, DEL of each plugin undoes it.
+ * Each plugin ends at the latest when this part of the caller's time has passed. ADD gets less: if it fails, DEL of each plugin undoes it.
  * The last eighth is for the answer, on a slow machine, too. What the undo does not finish, the caller's own DEL does.
  */
 const PART_OF_ADD = 3 / 4;
 const PART_OF_OTHERS = 7 / 8;
+/** Of that, a wait for a lock: the plugins get the rest, so that the last moment of the wait is none in which they cannot start. */
+const PART_OF_LOCK = 2 / 3;
 /** Each DEL gets at least this part: a plugin that hangs in the undo must not keep those before it in the list from releasing what they have. */
 const LEAST_OF_DEL = 1 / 16;
 
@@ -30,15 +32,15 @@ export function createTimeLimit(
   if (timeLeftMs === undefined) return unlimited;
   const startedMs = monotonicMs();
   const passedMs = () => monotonicMs() - startedMs;
-  const leftMs = (verb: CniVerb) =>
-    Math.floor(timeLeftMs * (verb === "ADD" ? PART_OF_ADD : PART_OF_OTHERS) - passedMs());
+  const partOf = (verb: CniVerb) => timeLeftMs * (verb === "ADD" ? PART_OF_ADD : PART_OF_OTHERS);
+  const leftMs = (verb: CniVerb) => Math.floor(partOf(verb) - passedMs());
   return {
     ofPlugin(verb) {
       if (verb !== "DEL") return leftMs(verb);
       const hasLeft = signal.aborted || passedMs() >= timeLeftMs;
       return hasLeft ? Number.POSITIVE_INFINITY : Math.max(leftMs(verb), Math.floor(timeLeftMs * LEAST_OF_DEL));
     },
-    ofLock: leftMs,
+    ofLock: (verb) => Math.floor(partOf(verb) * PART_OF_LOCK - passedMs()),
   };
 }
 

@@ -3,7 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { usersOfFile } from "./lock-holders.ts";
+import { holdersOf } from "./lock-holders.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -14,16 +14,16 @@ afterEach(() => rm(folder, { recursive: true }));
 test("the processes that have a file open are found with their commands, and no others", async () => {
   const path = join(folder, "lock");
   await writeFile(path, "");
-  expect(await usersOfFile(path)).toEqual([]);
+  expect(await holdersOf(path)).toEqual([]);
   const descriptor = openSync(path, "r");
   const child = Bun.spawn(["sleep", "60"], { stdio: ["ignore", "ignore", "ignore", descriptor] });
   try {
-    expect((await usersOfFile(path)).map(({ pid }) => pid).toSorted()).toEqual([process.pid, child.pid].toSorted());
+    expect((await holdersOf(path)).map(({ pid }) => pid).toSorted()).toEqual([process.pid, child.pid].toSorted());
   } finally {
     closeSync(descriptor);
   }
-  expect(await usersOfFile(path)).toEqual([{ pid: child.pid, command: "sleep 60" }]);
+  expect(await holdersOf(path)).toEqual([{ pid: child.pid, name: "sleep" }]);
   child.kill();
   await child.exited;
-  expect(await usersOfFile(path)).toEqual([]);
+  expect(await holdersOf(path)).toEqual([]);
 });

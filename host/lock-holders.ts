@@ -1,21 +1,23 @@
-import { readdir, readFile, readlink } from "node:fs/promises";
+import { readdir, readFile, readlink, realpath } from "node:fs/promises";
 
-/** A process that has a file open. */
-export interface FileUser {
+/** A process that holds a lock. */
+export interface LockHolder {
   readonly pid: number;
-  /** Its arguments, separated by blanks; its name if it hides them; empty if neither can be read. */
-  readonly command: string;
+  /** The name of its program, without its arguments, which may contain secrets; empty if it cannot be read. */
+  readonly name: string;
 }
 
 /**
- * The processes that have the file at a path open, by their descriptors below /proc: of a lock those that hold it, since who only waits
- * for it keeps it closed. Those of other users are missing unless this process is root's. Never rejects.
+ * The processes that hold the lock of a file, by their descriptors below /proc. One that tries to take it has it open for a moment, too.
+ * Those of other users are missing unless this process is root's, and those of other mount namespaces if the path has another name there.
+ * Never rejects.
  */
-export async function usersOfFile(path: string): Promise<readonly FileUser[]> {
-  const users: FileUser[] = [];
+export async function holdersOf(path: string): Promise<readonly LockHolder[]> {
+  const holders: LockHolder[] = [];
+  const real = (await realpath(path).catch(ignore)) ?? path;
   for (const pid of (await namesIn("/proc")).filter((name) => /^\d+$/.test(name)))
-    if (await hasOpen(pid, path)) users.push({ pid: Number(pid), command: await commandOf(pid) });
-  return users;
+    if (await hasOpen(pid, real)) holders.push({ pid: Number(pid), name: await nameOf(pid) });
+  return holders;
 }
 
 async function hasOpen(pid: string, path: string): Promise<boolean> {
@@ -24,11 +26,7 @@ async function hasOpen(pid: string, path: string): Promise<boolean> {
   return false;
 }
 
-async function commandOf(pid: string): Promise<string> {
-  const read = async (name: string) => (await readFile(`/proc/${pid}/${name}`, "utf8").catch(ignore)) ?? "";
-  const argv = (await read("cmdline")).split("\0").join(" ").trim();
-  return argv === "" ? (await read("comm")).trim() : argv;
-}
+const nameOf = async (pid: string) => ((await readFile(`/proc/${pid}/comm`, "utf8").catch(ignore)) ?? "").trim();
 
 const namesIn = async (folder: string) => (await readdir(folder).catch(ignore)) ?? [];
 

@@ -49,6 +49,8 @@ export function createRun({ runtime, clock, log, sources, traces }: AgentOptions
     components.nodeSummary.onRuntimeReady();
     desired.admitPending();
     components.wakeAll();
+    // The starts that the list allows come before the audit of the network.
+    components.idleTimer.touch();
     components.runtimeListed.emit();
   }
 

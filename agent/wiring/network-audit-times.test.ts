@@ -56,6 +56,7 @@ test("an agent that stops is not audited any more", async () => {
   const { clock, times, audits } = createFixture();
   times.runtimeListed.emit();
   times.stop();
+  times.runtimeListed.emit();
   times.onIdle();
   await clock.advance(60_000);
   expect([audits(), clock.pendingTimers]).toEqual([0, 0]);

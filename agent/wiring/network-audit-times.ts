@@ -5,7 +5,7 @@ import type { Clock } from "../../host/clock.ts";
 export interface NetworkAuditTimes {
   /** The runtime was listed: at the start, and after each outage. */
   readonly runtimeListed: EventSource;
-  /** The runtime was listed, and the starts that followed are over. */
+  /** The runtime was listed, and the starts that followed are over, or a minute has passed. */
   readonly networkAuditDue: Pick<EventSource, "subscribe">;
   /** An action for a pod, such as RunPodSandbox, begins or has ended. */
   onActionStarted(): void;
@@ -35,7 +35,7 @@ export function createNetworkAuditTimes(clock: Clock): NetworkAuditTimes {
     networkAuditDue.emit();
   }
 
-  runtimeListed.subscribe(() => {
+  const unsubscribe = runtimeListed.subscribe(() => {
     cancel ??= clock.wakeAt(clock.now() + MAX_WAIT_MS, emit);
   });
   return {
@@ -52,6 +52,7 @@ export function createNetworkAuditTimes(clock: Clock): NetworkAuditTimes {
       if (cancel !== undefined && actions === 0) emit();
     },
     stop() {
+      unsubscribe();
       cancel?.();
       cancel = undefined;
     },

@@ -24,7 +24,7 @@ const isLocked = {
   output: {
     code: 11,
     msg: expect.stringMatching(
-      /^(eth0 of \w+ in )?the network pods: pid \d+ \(.+\) works on it( since [\dT:-]+Z)?, and this call has no time left to wait$/,
+      /^(eth0 of \w+ in )?the network pods: pid \d+ \(.+\) has held its lock( since [\dT:-]+Z)?, longer than this call may wait$/,
     ),
   },
 };

@@ -196,11 +196,11 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
             output: {
               code: 11,
               msg: expect.stringMatching(
-                /^eth0 of 3f2a in the network pods: pid \d+ \(.*\/bin\/slow\)( and pid \d+ \(sleep [\d.]+\) work| works) on it since \S+Z, and this call has no time left to wait$/,
+                /^eth0 of 3f2a in the network pods: pid \d+ \(slow\)( and pid \d+ \(sleep\) have| has) held its lock since \S+Z, longer than this call may wait$/,
               ),
             },
           };
-          // The wait ends after seven eighths of it: an eighth is for the answer.
+          // The wait ends after seven twelfths of it: the rest is for the plugins and the answer.
           expect(await node.call("DEL", { timeoutMs: 2 * TIMEOUT_MS })).toMatchObject(late);
           expect(await node.notes()).toEqual([...before, `${verb} begins`]);
           await node.letGo(verb);

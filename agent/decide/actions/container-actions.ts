@@ -93,8 +93,11 @@ const removeContainer: ActionRecord<RemoveContainer> = {
   failureKey: ({ id }) => ({ of: "endOfContainer", id }),
   actionClass: "end",
   failure: () => ({ reason: "RemoveContainerError", runtimeText: "rpc error" }),
-  memoryWhenSucceeded: (memory, { name, exit }) =>
-    exit === undefined ? memory : { ...memory, removedExits: new Map(memory.removedExits).set(name, exit) },
+  memoryWhenSucceeded(memory, { name, exit }) {
+    // Removals end in any order.
+    const isLast = exit !== undefined && exit.attempt > (memory.removedExits.get(name)?.attempt ?? -1);
+    return isLast ? { ...memory, removedExits: new Map(memory.removedExits).set(name, exit) } : memory;
+  },
 };
 
 export const containerActions: ActionRecords<ContainerAction> = { createContainer, startContainer, removeContainer };

@@ -281,7 +281,7 @@ function removeUnneeded(plan: PlanBuilder, input: ContainersInput): void {
     if (isInferredExit(container) || memory.stopping.has(container.id)) continue;
     if (!specNames.has(container.name)) removeInstance(plan, input, container, "the pod has no such container");
     else if (container.state === "exited") {
-      if (hasDead.has(container.name)) removeExited(plan, container);
+      if (hasDead.has(container.name)) removeOlderExit(plan, container);
       hasDead.add(container.name);
     } else if (!isNewest) removeInstance(plan, input, container, "a newer instance exists");
   }
@@ -302,7 +302,7 @@ export function removeEmptySandboxes(
       plan.propose({ kind: "removeSandbox", id, why: "a newer one has taken its place" });
 }
 
-function removeExited(plan: PlanBuilder, exit: ExitedContainer): void {
+function removeOlderExit(plan: PlanBuilder, exit: ExitedContainer): void {
   const { name, id } = exit;
   plan.propose({ kind: "removeContainer", name, id, why: "a newer instance has ended too", exit });
 }

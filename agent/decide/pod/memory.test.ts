@@ -12,7 +12,7 @@ import {
   memoryOfRevision,
   withObserved,
 } from "./memory.ts";
-import { instanceKey, type ObservedContainer } from "./observed.ts";
+import { type ExitedContainer, instanceKey, type ObservedContainer } from "./observed.ts";
 
 const nothing = emptyObservedPod("u" as PodUid, "default", "web");
 const ok: ActionResult = { ok: true };
@@ -184,4 +184,21 @@ test("a changed pull secret clears the failures of pulls", () => {
     { of: "container", name: "a" },
   ]);
   expect(clearReferenceFailures(before, pod, "secret shop/login")).toBe(before);
+});
+
+test("the last removed exit of a container counts, in whatever order the removals end", () => {
+  const removal = (attempt: number): Action => {
+    const id = `a${attempt}` as ContainerId;
+    const exit = { name: "a", attempt, id, state: "exited" } as ExitedContainer;
+    return { kind: "removeContainer", name: "a", id, why: "", exit };
+  };
+  for (const order of [
+    [0, 1],
+    [1, 0],
+  ])
+    expect(order.reduce((memory, attempt) => recordResult(memory, removal(attempt), ok, 1), emptyMemory)).toMatchObject(
+      {
+        removedExits: new Map([["a", { attempt: 1 }]]),
+      },
+    );
 });

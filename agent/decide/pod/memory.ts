@@ -35,7 +35,10 @@ export interface PodMemory {
   readonly conditions: ReadonlyMap<string, { readonly status: string; readonly since: number }>;
   /** The highest started attempt of each container, in case the runtime loses all its instances. */
   readonly startedAttempts: ReadonlyMap<string, number>;
-  /** The exit of each container's last instance that this agent has removed: the API server may not show it yet. */
+  /**
+   * The exit of each container's last instance that this agent has removed: the API server may not show it yet. An agent that dies in that
+   * moment loses it.
+   */
   readonly removedExits: ReadonlyMap<string, ExitedContainer>;
   /** The sandboxes that were stopped, so that their network is released whatever their state says. */
   readonly stoppedSandboxes: ReadonlySet<string>;

@@ -304,7 +304,7 @@ function terminationShownInBackOff(
   return hasFailed && input.stage.kind !== "syncing" ? terminated(input, newest) : undefined;
 }
 
-/** The second one if it ended later. */
+/** The API server may show a later end than that of the instance which this agent has removed, or not yet that one. */
 const laterEnd = (first: ContainerStateTerminated | undefined, second: ContainerStateTerminated | undefined) =>
   first === undefined || (second?.finishedAt ?? "") > (first.finishedAt ?? "") ? second : first;
 

@@ -45,7 +45,7 @@ describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
   test("reach their expected outcomes, without duplicate containers, while agent, runtime and API server are killed at random", async () => {
     const { cluster, folder, remoteImage, openFileWatch } = bed;
     // Two probes a second, whatever the count: of 200 pods 22 have one, and each second they would keep two processors busy alone.
-    // On a slow machine the faults take three minutes, in which few pods start, and the other starts as long.
+    // The faults take up to three minutes, in which few pods start; the starts that are left take as long again.
     const scaled = { startsWithinSeconds: Math.max(12, 2 * count), probePeriodSeconds: Math.ceil(count / 20) };
     const workload = createRandomPods({ count, random, folder, remoteImage, ...scaled });
     const [killed] = await Promise.all([

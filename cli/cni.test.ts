@@ -148,7 +148,9 @@ test("gc keeps the attachments whose network namespace exists, and removes the o
   await writeFile(file, (await Bun.file(file).text()).replace(NETNS, "/run/netns/gone"));
   const listed = (await cni("list")).stdout;
   expect(listed).toMatch(/^pods +- +eth0 +gone +another program +gone$/m);
-  expect(listed).toEndWith("\nberth cni gc pods removes those of pods whose namespace is gone\n");
+  expect(listed).toEndWith(
+    "\nberth cni gc pods --conf-dir DIR/net.d --bin-dir DIR/none:DIR/bin --cache-dir DIR/cache deletes the attachments of the network pods whose network namespace is gone\n",
+  );
   expect(await cni("gc")).toEqual({
     stdout:
       "NETWORK  CONTAINER  INTERFACE\npods     gone       eth0\npods: 1 attachment without a network namespace deleted, 1 in use\n",

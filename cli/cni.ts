@@ -7,13 +7,14 @@ import { FilesError } from "../host/fs/files.ts";
 import { isNamespaceMount } from "../host/network-namespace.ts";
 import { EXIT_CODES } from "../host/signals.ts";
 import { createLocalExecutor } from "./cni/local-executor.ts";
-import { CHAIN_DIR, type CniSettings, cniVerbs, readSettings } from "./cni/settings.ts";
+import { BIN_DIR, CHAIN_DIR, type CniSettings, cniVerbs, readSettings } from "./cni/settings.ts";
 import { staticDelegate } from "./cni/static-delegate.ts";
 import { verbHelp } from "./cni/verb-help.ts";
 import { type CniVerbDeps, runVerb } from "./cni/verbs.ts";
 import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
 import { splitPositionals } from "./positional.ts";
+import { ownProgramName } from "./program-name.ts";
 import { columnsOf } from "./terminal-text.ts";
 
 const folderFlag = (name: string, description: string, folder: string) =>
@@ -48,7 +49,7 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
       `the folder of the network configurations (default: ${CHAIN_DIR}; for install and uninstall ${DELEGATE_DIR})`,
       { must: "not empty" },
     ),
-    folderFlag("bin-dir", "the folders of the plugins, as CNI_PATH: separated by ':'", "/opt/cni/bin"),
+    folderFlag("bin-dir", "the folders of the plugins, as CNI_PATH: separated by ':'", BIN_DIR),
     folderFlag("cache-dir", "the folder of the cached results", usualCacheDir),
     folderFlag("chain-dir", "install: the folder of the networks that the agent executes", CHAIN_DIR),
     { ...rootDirFlag, description: "install: the agent's root directory, which has its socket" },
@@ -122,7 +123,7 @@ function createDeps(settings: CniSettings, signal: AbortSignal): CniVerbDeps {
   const cni = executor.createCni((call) => void calls.push(call));
   const program = import.meta.path.startsWith("/$bunfs/") ? process.execPath : undefined;
   const columns = columnsOf(process.stdout);
-  const installation = { program, staticDelegate: staticDelegate() };
+  const installation = { program, programName: ownProgramName(), staticDelegate: staticDelegate() };
   return { ...executor, ...installation, cni, files, isNamespace: isNamespaceMount, calls, signal, columns };
 }
 

@@ -8,14 +8,17 @@ import { DELEGATE_NETWORK } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
 import { attachmentFields, networkFields } from "./json-fields.ts";
 import type { CniSettings } from "./settings.ts";
+import { type SuggestedCall, suggestedCniCommand } from "./suggested-cni-command.ts";
 import { cachedAttachmentTable, type ListedAttachment, networkTable, podOf, unreadableTable } from "./tables.ts";
 import type { CniAnswer, CniVerbDeps } from "./verbs.ts";
 
-type ListDeps = Pick<CniVerbDeps, "files" | "cache" | "isNamespace" | "columns">;
+type ListDeps = Pick<CniVerbDeps, "files" | "cache" | "isNamespace" | "columns" | "programName">;
 
 /** `berth cni list`: the networks of a folder, who executes them, and the attachments in the cache. */
-export async function listNetworks({ confDir, network }: CniSettings, deps: ListDeps): Promise<CniAnswer> {
-  const { files, cache, columns } = deps;
+export async function listNetworks(settings: CniSettings, deps: ListDeps): Promise<CniAnswer> {
+  const { confDir, network } = settings;
+  const { files, cache, columns, programName } = deps;
+  const call = { ...settings, programName };
   const all = await readConfDir(files, confDir);
   const found = all.filter((entry) => network === undefined || ("conf" in entry && entry.conf.name === network));
   const { entries, unreadable } = await cache.list();
@@ -28,11 +31,11 @@ export async function listNetworks({ confDir, network }: CniSettings, deps: List
     await loadNetwork(files, confDir, network);
   const attachments = await Promise.all(own.map((entry) => listed(entry, entries, deps)));
   const delegates = await delegatesOf(files);
-  const executed = executorText(delegates, confDir);
+  const executed = executorText(delegates, call);
   const text = all.length === 0 ? `${confDir} has no network configuration\n` : networkTable(found, own, columns);
   const tables = [
-    ...(attachments.length === 0 ? [] : [cachedAttachmentTable(attachments, columns) + goneText(attachments)]),
-    ...(torn.length === 0 ? [] : [`${unreadableTable(torn, columns)}berth cni gc NETWORK removes their attachments\n`]),
+    ...(attachments.length === 0 ? [] : [cachedAttachmentTable(attachments, columns) + goneText(attachments, call)]),
+    ...(torn.length === 0 ? [] : [unreadableTable(torn, columns) + tornText(call)]),
   ];
   return {
     text: [text + executed, ...tables].join("\n"),
@@ -70,16 +73,24 @@ function jsonOf({ entry, origin, state }: ListedAttachment): Readonly<Record<str
   };
 }
 
-/** Who removes the attachments of pods that no longer exist. */
-function goneText(attachments: readonly ListedAttachment[]): string {
+/** Who deletes the attachments of pods that no longer exist. An agent deletes its own: GC by the user would be needless. */
+function goneText(attachments: readonly ListedAttachment[], call: SuggestedCall): string {
   const gone = attachments.filter(({ state }) => state === "gone");
-  if (gone.length === 0) return "";
-  const names = [...new Set(gone.map(({ entry }) => entry.network))].filter((name) => name !== DELEGATE_NETWORK);
-  const lines = names.map((name) => `berth cni gc ${name} removes those of ${name} whose namespace is gone\n`);
-  const isOfAgent = gone.some(({ origin }) => origin.by === "agent" || origin.by === "delegate");
-  const byAgent = "an agent removes its own, after it has listed the container runtime\n";
-  return [...lines, ...(isOfAgent ? [byAgent] : [])].join("");
+  const sockets = new Set(gone.flatMap(({ origin }) => ("socket" in origin ? [origin.socket] : [])));
+  const networks = gone.flatMap(({ origin, entry }) => ("socket" in origin ? [] : [entry.network]));
+  const names = [...new Set(networks)].filter((name) => name !== DELEGATE_NETWORK);
+  return [
+    ...names.map((name) => {
+      const command = suggestedCniCommand(["gc", name], call);
+      return `${command} deletes the attachments of the network ${name} whose network namespace is gone\n`;
+    }),
+    ...[...sockets].map(
+      (socket) => `the agent on ${socket} deletes its own when it starts, and after an outage of the runtime\n`,
+    ),
+  ].join("");
 }
+
+const tornText = (call: SuggestedCall) => `${suggestedCniCommand(["gc", "NETWORK"], call)} deletes their attachments\n`;
 
 interface InstalledDelegate {
   readonly socket: string;
@@ -107,12 +118,12 @@ function delegateIfUsable(conf: Parameters<typeof delegateOf>[0]): ReturnType<ty
 }
 
 /** Which agent executes the networks of pods, and from where. Without one the container runtime does: nothing is to be said. */
-function executorText(delegates: readonly InstalledDelegate[], confDir: string): string {
+function executorText(delegates: readonly InstalledDelegate[], call: SuggestedCall): string {
   return delegates
     .map(({ socket, folder }) =>
-      folder === confDir
-        ? `the agent on ${socket} executes the first one for pods\n`
-        : `the agent on ${socket} executes the first network of ${folder} for pods: berth cni list --conf-dir ${folder}\n`,
+      folder === call.confDir
+        ? `the agent on ${socket} executes the first network above for pods\n`
+        : `the agent on ${socket} executes the first network of ${folder} for pods: ${suggestedCniCommand(["list"], { ...call, confDir: folder })}\n`,
     )
     .join("");
 }

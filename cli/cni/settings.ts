@@ -8,6 +8,7 @@ import { type GivenFlags, rootDirFlag } from "../command.ts";
 
 /** Where container runtimes and CNI plugins expect networks. */
 export const CHAIN_DIR = "/etc/cni/net.d";
+export const BIN_DIR = "/opt/cni/bin";
 
 export const cniVerbs = ["list", "add", "check", "del", "gc", "status", "install", "uninstall"] as const;
 export type CniCommandVerb = (typeof cniVerbs)[number];

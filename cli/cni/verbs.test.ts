@@ -33,6 +33,7 @@ test("a plugin of this process needs no binary", async () => {
     binaries: { find: () => Promise.reject(new Error("a binary was searched")) },
     cni: { status: async () => "ready" },
     columns: Number.POSITIVE_INFINITY,
+    programName: "berth",
   } as Pick<CniVerbDeps, "inProcess" | "columns"> as CniVerbDeps;
   const { text, isGood } = await runVerb.status(settings, deps);
   expect({ isGood, text: text.replaceAll(/ {2,}/g, " | ") }).toEqual({
@@ -50,6 +51,7 @@ test("list names the networks that there are if it does not know one", async () 
     files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
     cache: { list: async () => ({ entries: [], unreadable: [] }) },
     columns: Number.POSITIVE_INFINITY,
+    programName: "berth",
   } as unknown as CniVerbDeps;
   const unknown = runVerb.list({ ...settings, verb: "list", network: "zzz" }, deps);
   await expect(unknown).rejects.toThrow('/c has no network "zzz", only pods');
@@ -64,6 +66,7 @@ test("list shows the files of the cache that are unreadable", async () => {
     files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
     cache: { list: async () => ({ entries: [], unreadable: [of("pods"), of("other")] }) },
     columns: Number.POSITIVE_INFINITY,
+    programName: "berth",
   } as unknown as CniVerbDeps;
   const { text, json, isGood } = await runVerb.list({ ...settings, verb: "list", network: "pods" }, deps);
   expect({ isGood, text: text.replaceAll(/ {2,}/g, " | ").split("\n").slice(2) }).toEqual({
@@ -72,7 +75,7 @@ test("list shows the files of the cache that are unreadable", async () => {
       "",
       "UNREADABLE CACHE FILE | REASON",
       "pods-3f2a-eth0.unreadable | it is not a JSON object",
-      "berth cni gc NETWORK removes their attachments",
+      "berth cni gc NETWORK --conf-dir /c --bin-dir /b --cache-dir /v deletes their attachments",
       "",
     ],
   });
@@ -100,23 +103,26 @@ test("list says which agent executes the networks of pods, and which attachments
             entryOf("berth-delegate", "/gone", delegateOf(confDir)),
             entryOf("pods", "/gone"),
             entryOf("old", ""),
+            { ...entryOf("pods", "/gone"), containerId: "77aa" },
           ],
           unreadable: [],
         }),
       },
       isNamespace: async () => false,
       columns: Number.POSITIVE_INFINITY,
+      programName: "my berth",
     } as unknown as CniVerbDeps);
   const { text, json } = await listOn("/c");
   expect(text.replaceAll(/ {2,}/g, " | ").split("\n").slice(2)).toEqual([
-    "the agent on /r/cni.sock executes the first one for pods",
+    "the agent on /r/cni.sock executes the first network above for pods",
     "",
     "NETWORK | POD | INTERFACE | NAMESPACE | MADE BY | CONTAINER",
     "berth-delegate | - | eth0 | gone | the runtime, through the agent on /r/cni.sock | 3f2a",
     "pods | - | eth0 | gone | the agent on /r/cni.sock | 3f2a",
     "old | - | eth0 | unknown | the agent on /r/cni.sock | 3f2a",
-    "berth cni gc pods removes those of pods whose namespace is gone",
-    "an agent removes its own, after it has listed the container runtime",
+    "pods | - | eth0 | gone | another program | 77aa",
+    "'my berth' cni gc pods --conf-dir /c --bin-dir /b --cache-dir /v deletes the attachments of the network pods whose network namespace is gone",
+    "the agent on /r/cni.sock deletes its own when it starts, and after an outage of the runtime",
     "",
   ]);
   expect(json).toMatchObject({
@@ -124,11 +130,40 @@ test("list says which agent executes the networks of pods, and which attachments
       { network: "berth-delegate", namespace: "gone", madeBy: "delegate", socket: "/r/cni.sock" },
       { network: "pods", namespace: "gone", madeBy: "agent", socket: "/r/cni.sock" },
       { network: "old", namespace: "unknown", madeBy: "agent" },
+      { network: "pods", namespace: "gone", madeBy: "other" },
     ],
   });
-  expect((await listOn("/other")).text).toContain(
-    "\nthe agent on /r/cni.sock executes the first network of /other for pods: berth cni list --conf-dir /other\n",
+  expect((await listOn("/my nets")).text).toContain(
+    "\nthe agent on /r/cni.sock executes the first network of /my nets for pods: 'my berth' cni list --conf-dir '/my nets' --bin-dir /b --cache-dir /v\n",
   );
+});
+
+test("list suggests gc with the folders of the call, and only for attachments that no agent deletes", async () => {
+  const ofAgent = { socket: "/r/cni.sock", confDir: "/c", binDirs: ["/b"], cacheDir: "/v", timeoutMs: 1 };
+  const entryOf = (network: string, config: string): CacheEntry => ({
+    ...{ network, containerId: network === "old" ? "9c01" : "3f2a", ifName: "eth0", netns: "/gone", config },
+    ...{ args: new Map(), capabilityArgs: {}, result: {} },
+  });
+  const hintsOf = async (folders: object, entries: readonly CacheEntry[]) => {
+    const deps = {
+      files: { list: async () => undefined },
+      cache: { list: async () => ({ entries, unreadable: [] }) },
+      isNamespace: async () => false,
+      columns: Number.POSITIVE_INFINITY,
+      programName: "dist/berth",
+    } as unknown as CniVerbDeps;
+    const { text } = await runVerb.list({ ...settings, verb: "list", ...folders }, deps);
+    return text.split("\n").filter((line) => / deletes /.test(line));
+  };
+  const usual = { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"], cacheDir: "/var/lib/cni" };
+  const own = [entryOf("berth-delegate", formatDelegateList(ofAgent)), entryOf("pods", "")];
+  const byAgent = "the agent on /r/cni.sock deletes its own when it starts, and after an outage of the runtime";
+  const those = "deletes the attachments of the network old whose network namespace is gone";
+  expect(await hintsOf(usual, own)).toEqual([byAgent]);
+  expect(await hintsOf(usual, [...own, entryOf("old", "")])).toEqual([`dist/berth cni gc old ${those}`, byAgent]);
+  expect(await hintsOf({ ...usual, cacheDir: "/my cache" }, [entryOf("old", "")])).toEqual([
+    `dist/berth cni gc old --cache-dir '/my cache' ${those}`,
+  ]);
 });
 
 /** gc of a cache with these network namespaces. */
@@ -147,6 +182,7 @@ async function collect(netnses: readonly string[], isOfAll = false) {
       },
     } as Pick<Cni, "gc">,
     columns: Number.POSITIVE_INFINITY,
+    programName: "berth",
   } as Pick<CniVerbDeps, "isNamespace" | "columns"> as CniVerbDeps;
   return await runVerb.gc({ ...settings, verb: "gc", isOfAll }, deps);
 }

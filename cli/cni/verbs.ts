@@ -29,6 +29,8 @@ export interface CniVerbDeps extends InstallationDeps {
   readonly calls: readonly PluginCallRecord[];
   readonly signal: AbortSignal;
   readonly removeIdleNetworks: Executor["removeIdleNetworks"];
+  /** What the user has typed to run this program. */
+  readonly programName: string;
   /** The width of the terminal. */
   readonly columns: number;
 }

@@ -1,0 +1,21 @@
+import { usualCacheDir } from "../../cni/network-facts.ts";
+import { shellWord } from "../../proto/shell-word.ts";
+import { BIN_DIR, CHAIN_DIR, type CniSettings } from "./settings.ts";
+
+/** What a suggested command has to repeat of this call, so that it finds the same networks, plugins and cache when it is pasted. */
+export interface SuggestedCall extends Pick<CniSettings, "confDir" | "binDirs" | "cacheDir"> {
+  /** What the user has typed to run this program. */
+  readonly programName: string;
+}
+
+/** A command of `berth cni` as a user can paste it: `dist/berth cni gc pods --cache-dir /run/cni`. */
+export function suggestedCniCommand(words: readonly string[], call: SuggestedCall): string {
+  const { programName, confDir, binDirs, cacheDir } = call;
+  const folders = [
+    ["--conf-dir", confDir, CHAIN_DIR],
+    ["--bin-dir", binDirs.join(":"), BIN_DIR],
+    ["--cache-dir", cacheDir, usualCacheDir],
+  ] as const;
+  const flags = folders.flatMap(([flag, value, byDefault]) => (value === byDefault ? [] : [flag, value]));
+  return [programName, "cni", ...words, ...flags].map(shellWord).join(" ");
+}

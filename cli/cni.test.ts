@@ -89,8 +89,8 @@ eth0 of web in the network pods is attached: bridge N ms
     stdout: `FILE              NETWORK  VERSION  ATTACHMENTS  PLUGINS
 10-pods.conflist  pods     1.1.0    1            bridge
 
-NETWORK  POD  INTERFACE  NAMESPACE  MADE BY          CONTAINER
-pods     -    eth0       in use     another program  web
+NETWORK  POD  INTERFACE  NETNS   MADE BY          CONTAINER
+pods     -    eth0       in use  another program  web
 `,
     stderr: "",
     exitCode: 0,
@@ -121,7 +121,7 @@ test("the list has the pods for which a container runtime has made attachments",
   expect(lines).toContainEqual(["pods", "shop/web-0", "eth0", "in", "use", "a", "container", "runtime", "3f2a"]);
   expect(lines).toContainEqual(["pods", "-", "eth0", "in", "use", "another", "program", "by-hand"]);
   const { attachments } = JSON.parse((await cni("list", "-o", "json")).stdout);
-  const key = { network: "pods", ifName: "eth0", netns: NETNS, namespace: "in use" };
+  const key = { network: "pods", ifName: "eth0", netns: NETNS, netnsState: "in use" };
   const pod = { namespace: "shop", name: "web-0" };
   expect(attachments).toContainEqual({ ...key, containerId: "3f2a", pod, madeBy: "runtime" });
   expect(attachments).toContainEqual({ ...key, containerId: "by-hand", madeBy: "other" });
@@ -153,7 +153,7 @@ test("gc keeps the attachments whose network namespace exists, and removes the o
   );
   expect(await cni("gc")).toEqual({
     stdout:
-      "NETWORK  CONTAINER  INTERFACE\npods     gone       eth0\npods: 1 attachment without a network namespace deleted, 1 in use\n",
+      "NETWORK  CONTAINER  INTERFACE\npods     gone       eth0\npods: 1 attachment deleted, whose network namespace is gone; 1 in use\n",
     stderr: "",
     exitCode: 0,
   });
@@ -175,7 +175,7 @@ test("gc with a cache that has no attachment of the network needs --all", async 
   });
   expect(await calls()).toEqual([]);
   expect(await cni("gc", "--all")).toEqual({
-    stdout: "pods: nothing without a network namespace deleted, 0 in use\n",
+    stdout: "pods: no attachment deleted, 0 in use\n",
     stderr: "",
     exitCode: 0,
   });
@@ -261,7 +261,7 @@ test("a verb that a network disables, or that its version does not have, says so
   ];
   expect(checked.stdout).toBe("nothing was checked: the network pods has disableCheck\n");
   expect(collected.stdout).toBe(
-    "pods: nothing without a network namespace deleted, 1 in use; its cniVersion 1.0.0 has no GC, so what plugins keep of others stays\n",
+    "pods: no attachment deleted, 1 in use; its cniVersion 1.0.0 has no GC, so what plugins keep of others stays\n",
   );
   expect(status.stdout).toEndWith(
     "pods: its plugins can be used; cniVersion 1.0.0 has no STATUS, so they were not asked whether they can serve add\n",

@@ -68,7 +68,7 @@ function jsonOf({ entry, origin, state }: ListedAttachment): Readonly<Record<str
     ...attachmentFields(entry),
     ...(pod !== undefined && { pod }),
     netns: entry.netns,
-    namespace: state,
+    netnsState: state,
     ...made,
   };
 }

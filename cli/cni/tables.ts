@@ -47,7 +47,7 @@ export function resultTable({ interfaces, ips, routes }: CniResult, columns: num
 const withGateway = (address: string, gateway?: string) =>
   gateway === undefined ? address : `${address} via ${gateway}`;
 
-/** What was done, and how long each plugin took: `eth0 of web is attached to pods: bridge 21.0 ms, portmap 9.0 ms`. */
+/** What was done, and how long each plugin took: `eth0 of web in the network pods is attached: bridge 21.0 ms, portmap 9.0 ms`. */
 export function doneLine(what: string, calls: readonly PluginCallRecord[]): string {
   return `${what}: ${calls.map(({ plugin, durationMs }) => `${plugin} ${durationMs.toFixed(1)} ms`).join(", ")}\n`;
 }
@@ -97,7 +97,7 @@ export function cachedAttachmentTable(attachments: readonly ListedAttachment[], 
       containerId,
     ];
   });
-  return table([["NETWORK", "POD", "INTERFACE", "NAMESPACE", "MADE BY", "CONTAINER"], ...rows], columns, []);
+  return table([["NETWORK", "POD", "INTERFACE", "NETNS", "MADE BY", "CONTAINER"], ...rows], columns, []);
 }
 
 function originText(origin: AttachmentOrigin): string {

@@ -18,8 +18,8 @@ export const verbHelp: Readonly<Record<CniCommandVerb, VerbHelp>> = {
   list: {
     synopsis: "[NETWORK] [--conf-dir DIR] [--cache-dir DIR] [-o json]",
     introduction: `Shows the networks of a folder, or what is wrong with a file, and the attachments in the cache with their pods.
-Container runtimes use the first file. Programs that use CNI share the cache: MADE BY says which one has made an attachment, and NAMESPACE
-whether its network namespace still exists. Where it is gone, so is the pod.
+Container runtimes use the first file. Programs that use CNI share the cache: MADE BY says which one has made an attachment. NETNS says whether
+its network namespace still exists; if it is gone, the pod is gone too.
 `,
     flags: ["conf-dir", "cache-dir", ...OUTPUT],
   },

@@ -116,7 +116,7 @@ test("list says which agent executes the networks of pods, and which attachments
   expect(text.replaceAll(/ {2,}/g, " | ").split("\n").slice(2)).toEqual([
     "the agent on /r/cni.sock executes the first network above for pods",
     "",
-    "NETWORK | POD | INTERFACE | NAMESPACE | MADE BY | CONTAINER",
+    "NETWORK | POD | INTERFACE | NETNS | MADE BY | CONTAINER",
     "berth-delegate | - | eth0 | gone | the runtime, through the agent on /r/cni.sock | 3f2a",
     "pods | - | eth0 | gone | the agent on /r/cni.sock | 3f2a",
     "old | - | eth0 | unknown | the agent on /r/cni.sock | 3f2a",
@@ -127,10 +127,10 @@ test("list says which agent executes the networks of pods, and which attachments
   ]);
   expect(json).toMatchObject({
     attachments: [
-      { network: "berth-delegate", namespace: "gone", madeBy: "delegate", socket: "/r/cni.sock" },
-      { network: "pods", namespace: "gone", madeBy: "agent", socket: "/r/cni.sock" },
-      { network: "old", namespace: "unknown", madeBy: "agent" },
-      { network: "pods", namespace: "gone", madeBy: "other" },
+      { network: "berth-delegate", netnsState: "gone", madeBy: "delegate", socket: "/r/cni.sock" },
+      { network: "pods", netnsState: "gone", madeBy: "agent", socket: "/r/cni.sock" },
+      { network: "old", netnsState: "unknown", madeBy: "agent" },
+      { network: "pods", netnsState: "gone", madeBy: "other" },
     ],
   });
   expect((await listOn("/my nets")).text).toContain(
@@ -193,12 +193,12 @@ test("gc deletes the attachments whose network namespace is gone; of a torn file
     deleted: [{ containerId: "of-unmounted" }, { containerId: "of-" }],
     inUse: [{ containerId: "of-mounted" }],
   });
-  expect(text).toEndWith("pods: 2 attachments without a network namespace deleted, 1 in use\n");
+  expect(text).toEndWith("pods: 2 attachments deleted, whose network namespaces are gone; 1 in use\n");
 });
 
 test("gc of a cache without attachments is refused without --all", async () => {
   await expect(collect([])).rejects.toMatchObject({ code: 4, message: expect.stringContaining("--all does so") });
-  expect((await collect([], true)).text).toBe("pods: nothing without a network namespace deleted, 0 in use\n");
+  expect((await collect([], true)).text).toBe("pods: no attachment deleted, 0 in use\n");
 });
 
 /** Runs uninstall on a machine with the plugin, or without it; `outcome` is that of the built-in networks. */

@@ -103,11 +103,10 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
         json: { outcome: "disabled" },
         isGood: true,
       };
-    const count = deleted.length === 0 ? "nothing" : plural(deleted.length, "attachment");
     const noGC = isAtLeast(conf.cniVersion, "1.1.0")
       ? ""
       : `; its cniVersion ${conf.cniVersion} has no GC, so what plugins keep of others stays`;
-    const text = `${conf.name}: ${count} without a network namespace deleted, ${inUse.length} in use${noGC}\n`;
+    const text = `${conf.name}: ${deletionText(deleted.length)} ${inUse.length} in use${noGC}\n`;
     return {
       text: deleted.length === 0 ? text : `${attachmentTable(deleted, deps.columns)}${text}`,
       json: { deleted: deleted.map(attachmentFields), inUse: inUse.map(attachmentFields) },
@@ -198,7 +197,12 @@ const attachmentIn = ({ containerId, netns, ifName, args, capabilityArgs }: CniS
 const attachmentText = ({ ifName, containerId }: CniSettings, network: string) =>
   `${ifName} of ${containerId} in the network ${network}`;
 
-const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+/** What gc has done, up to the number of the attachments in use: `2 attachments deleted, whose network namespaces are gone;`. */
+function deletionText(count: number): string {
+  if (count === 0) return "no attachment deleted,";
+  const [nouns, are] = count === 1 ? ["", "is"] : ["s", "are"];
+  return `${count} attachment${nouns} deleted, whose network namespace${nouns} ${are} gone;`;
+}
 
 async function stateOf(
   plugin: string,

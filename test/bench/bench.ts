@@ -11,7 +11,7 @@ import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { unavailableReason } from "../upstream/programs.ts";
 import { describeConditions, readConditions } from "./conditions.ts";
 import { foreignCpuIn } from "./foreign-cpu/foreign-cpu.ts";
-import { watchForeignCpu } from "./foreign-cpu/watch-foreign-cpu.ts";
+import { type ForeignCpuWatch, watchForeignCpu } from "./foreign-cpu/watch-foreign-cpu.ts";
 import { assess } from "./goals.ts";
 import { type Effort, isEffort, measurePart } from "./measure-part.ts";
 import { refusalOf, refusalOfForeignCpu, refusalOfMachine } from "./publication.ts";
@@ -95,9 +95,9 @@ interface Measured {
 async function bench(options: Options): Promise<Measured> {
   const { effort, version, binary: givenBinary, only, writesDocument } = options;
   const interruption = createInterruption();
-  const watch = await watchForeignCpu();
   if (givenBinary === undefined) console.log(await buildIfStale());
   const folder = await mkdtemp(join(tmpdir(), "berth-bench-"));
+  let watch: ForeignCpuWatch | undefined;
   try {
     // A copy, so that a concurrent build does not change the measured binary.
     const binary = join(folder, "berth");
@@ -105,6 +105,7 @@ async function bench(options: Options): Promise<Measured> {
     if (writesDocument) await rejectUnpublishable(binary, effort);
     const results: Result[] = [];
     const parts = await partsOf(only);
+    watch = await watchForeignCpu();
     for (const part of parts) {
       const busyBefore = await waitUntilQuiet(writesDocument ? QUIET_ATTEMPTS : 1, measureBusyShare);
       const refusal = refusalOfMachine(busyBefore);
@@ -115,17 +116,14 @@ async function bench(options: Options): Promise<Measured> {
       }
       await watch.take();
       const { how, ...measured } = await measurePart(part, effort, { binary, version, folder, interruption });
-      const during = {
-        containerd: version,
-        how,
-        busyBefore,
-        foreignCpu: foreignCpuIn(await watch.take(), cpus().length),
-      };
+      const samples = await watch.take();
+      const foreignCpu = samples && foreignCpuIn(samples, cpus().length);
+      const during = { containerd: version, how, busyBefore, foreignCpu };
       results.push({ ...measured, conditions: await readConditions(binary, during) });
     }
     return { results, isComplete: results.length === parts.length };
   } finally {
-    watch.stop();
+    watch?.stop();
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -196,17 +194,15 @@ async function main(options: Options): Promise<boolean> {
     ...(unpublished.length < results.length ? ["docs/benchmarks"] : []),
     ...(unpublished.length > 0 ? ["state/benchmarks"] : []),
   ];
-  console.log(`\n${counts}, in ${minutes} minutes; all samples: ${folders.join(" and ")}`);
+  const where = folders.length === 0 ? "no part was measured" : `all samples: ${folders.join(" and ")}`;
+  console.log(`\n${counts}, in ${minutes} minutes; ${where}`);
   return isComplete && refused.length === 0;
 }
 
 /** Publishes each part during which the machine was quiet. Returns the others. */
 async function writeResults(results: readonly Result[]): Promise<readonly Result[]> {
   const refusals = new Map(
-    results.map((result) => {
-      const { foreignCpu } = result.conditions;
-      return [result, foreignCpu && refusalOfForeignCpu(result.part, foreignCpu)] as const;
-    }),
+    results.map((result) => [result, refusalOfForeignCpu(result.part, result.conditions.foreignCpu)] as const),
   );
   for (const refusal of refusals.values()) if (refusal !== undefined) console.error(`bench: ${refusal}`);
   const published = results.filter((result) => refusals.get(result) === undefined);

@@ -48,6 +48,12 @@ test("--write refuses a part during which other processes used the machine, and 
   );
 });
 
+test("--write refuses a part whose watch of other processes has ended", () => {
+  expect(refusalOfForeignCpu("network", undefined)).toBe(
+    "the part network is not written: the watch of other processes has ended, so what they used meanwhile is unknown",
+  );
+});
+
 test("samples are short, and one line for each list of numbers", () => {
   expect(samplesText({ a: [1.23456, 2, -3], b: [{ c: 1 }] })).toBe(
     '{\n "a": [1.235, 2, -3],\n "b": [\n  {\n   "c": 1\n  }\n ]\n}\n',

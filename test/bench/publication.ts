@@ -36,8 +36,13 @@ export function refusalOfMachine(busyShare: number): string | undefined {
   return `--write needs a quiet machine: its CPUs are busy for ${percent(busyShare)} of the time, and may be for ${percent(QUIET_SHARE)}`;
 }
 
-/** Why the figures of a part must not be published when others used so much of the CPUs meanwhile; undefined if they may. */
-export function refusalOfForeignCpu(part: string, foreignCpu: ForeignCpu): string | undefined {
+/**
+ * Why the figures of a part must not be published when others used so much of the CPUs meanwhile; undefined if they may.
+ * `foreignCpu` is undefined if the watch has ended.
+ */
+export function refusalOfForeignCpu(part: string, foreignCpu: ForeignCpu | undefined): string | undefined {
+  if (foreignCpu === undefined)
+    return `the part ${part} is not written: the watch of other processes has ended, so what they used meanwhile is unknown`;
   if (!isTooMuch(foreignCpu)) return undefined;
   const { processes, steal, busiestMinute, most } = foreignCpu;
   const named = most.map(({ name, share }) => `${name} ${percent(share)}`).join(", ");

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { statUsageOf } from "../process-usage.ts";
+import { procTable } from "./process-table.ts";
 import { watchForeignCpu } from "./watch-foreign-cpu.ts";
 
 /** Starts a process that uses a CPU and whose parent ends at once, as that of a shim does. Returns its pid. */
@@ -32,7 +33,7 @@ test("a process from before the benchmark is foreign, and what the benchmark sta
     await Promise.all(running.map(waitForCpu));
     const samples = await watch.take();
     const [ofEarlier, ofLater] = names.map((name) =>
-      samples.reduce((sum, { foreign }) => sum + (foreign[name] ?? 0), 0),
+      samples?.reduce((sum, { foreign }) => sum + (foreign[name] ?? 0), 0),
     );
     expect(ofEarlier).toBeGreaterThanOrEqual(300);
     expect(ofLater).toBe(0);
@@ -41,4 +42,17 @@ test("a process from before the benchmark is foreign, and what the benchmark sta
     watch.stop();
     await rm(folder, { recursive: true });
   }
+}, 120_000);
+
+test("a watch that has ended has no samples, neither for the call under way nor for later ones", async () => {
+  const childrenOf = (parent: number) => procTable.pids().filter((pid) => procTable.stat(pid)?.parent === parent);
+  const before = childrenOf(process.pid);
+  const watch = await watchForeignCpu();
+  const [watcher = Number.NaN] = childrenOf(process.pid).filter((pid) => !before.includes(pid));
+  process.kill(watcher, "SIGSTOP");
+  const underWay = watch.take();
+  process.kill(watcher, "SIGKILL");
+  expect(await underWay).toBeUndefined();
+  expect(await watch.take()).toBeUndefined();
+  watch.stop();
 }, 120_000);

@@ -5,8 +5,8 @@ import type { CpuSample } from "./foreign-cpu.ts";
 
 /** Watches what other processes and other machines use of the CPUs. */
 export interface ForeignCpuWatch {
-  /** What they have used since the previous call. */
-  take(): Promise<readonly CpuSample[]>;
+  /** What they have used since the previous call. Undefined once the watch has ended: what was measured meanwhile is worth hours. */
+  take(): Promise<readonly CpuSample[] | undefined>;
   stop(): void;
 }
 
@@ -17,18 +17,21 @@ export async function watchForeignCpu(): Promise<ForeignCpuWatch> {
   const value = `${process.pid}-${Date.now()}`;
   process.env[MARKER] = value;
   const watcher = fork(join(import.meta.dirname, "foreign-cpu-process.ts"), [`${process.pid}`, `${MARKER}=${value}`]);
-  const ended = once(watcher, "exit").then(() => {
-    throw new Error("the watch of foreign processes has ended");
+  const ended = new Promise<undefined>((resolve) => {
+    for (const event of ["error", "exit", "disconnect"] as const) watcher.once(event, () => resolve(undefined));
   });
-  // Only a call of take awaits it.
-  ended.catch(() => undefined);
   const take = async () => {
+    if (!watcher.connected) return undefined;
     const answered = once(watcher, "message");
-    watcher.send("take");
-    const [samples] = await Promise.race([answered, ended]);
-    return samples as readonly CpuSample[];
+    // An error has the same cause as `ended`.
+    watcher.send("take", () => undefined);
+    const answer = await Promise.race([answered, ended]);
+    return answer?.[0] as readonly CpuSample[] | undefined;
   };
   // It has read everything once, so that nothing from before counts.
-  await take();
-  return { take, stop: () => watcher.disconnect() };
+  if ((await take()) === undefined) throw new Error("the watch of foreign processes has ended at its start");
+  const stop = () => {
+    if (watcher.connected) watcher.disconnect();
+  };
+  return { take, stop };
 }

@@ -67,6 +67,24 @@ test("a process that is known as an own one stays so when its parent has ended, 
   expect(used).toEqual([{}, {}, {}, { sh: 40 }]);
 });
 
+test("a process with the pid of an own one that has ended between two looks is foreign", () => {
+  const used = watchOf(
+    { ...bench, 30: { parent: 10, name: "runc" }, 31: { parent: 30, name: "httpd" } },
+    { ...bench, 30: { startTicks: 99, name: "cc1", ownMs: 40 }, 31: { parent: 30, name: "httpd", ownMs: 70 } },
+  );
+  expect(used).toEqual([{}, { cc1: 40 }]);
+});
+
+test("of a process with the pid of an earlier parent of own ones, children count", () => {
+  const shim = { parent: 7, name: "containerd-shim", marked: true };
+  const used = watchOf(
+    { ...bench, 7: { name: "systemd" }, 50: shim },
+    { ...bench, 7: { startTicks: 99, name: "make" } },
+    { ...bench, 7: { startTicks: 99, name: "make", childrenMs: 300 } },
+  );
+  expect(used).toEqual([{}, {}, { make: 300 }]);
+});
+
 test("a child that has ended between two looks shows in its parent's time, without what was counted of it before", () => {
   const make = (childrenMs: number) => ({ name: "make", childrenMs });
   const used = watchOf(

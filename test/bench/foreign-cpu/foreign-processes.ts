@@ -24,42 +24,39 @@ export interface ForeignProcessesOptions {
  * other foreign parents of own processes: the shims of pods that are gone are in it.
  */
 export function createForeignProcesses({ table, root, marker }: ForeignProcessesOptions): ForeignProcesses {
-  const kinds = new Map<number, Kind>();
+  const known = new Map<number, { readonly kind: Kind; readonly startTicks: number }>();
   const reapers = new Set([1]);
   let before: Stats | undefined;
 
-  /** Own processes and threads of the kernel are not read again: most of all are own ones. */
+  /** Reads own processes, too: the kernel may have given the pid of one that has ended to a foreign one. */
   function readForeign(): Stats {
-    const pids = table.pids();
-    const alive = new Set(pids);
-    for (const pid of kinds.keys()) if (!alive.has(pid)) kinds.delete(pid);
-    const unknown = new Map<number, ProcessStat>();
-    const foreign = new Map<number, ProcessStat>();
-    for (const pid of pids) {
-      const kind = kinds.get(pid);
-      if (kind === "own" || kind === "kernel") continue;
-      const stat = table.stat(pid);
-      if (stat === undefined) continue;
-      foreign.set(pid, stat);
-      if (kind === undefined) unknown.set(pid, stat);
-    }
-    for (const stat of unknown.values()) kindOf(stat, unknown);
-    for (const pid of unknown.keys()) if (kinds.get(pid) !== "foreign") foreign.delete(pid);
-    return foreign;
+    const stats = new Map(
+      table.pids().flatMap((pid) => {
+        const stat = table.stat(pid);
+        return stat === undefined ? [] : [[pid, stat] as const];
+      }),
+    );
+    for (const [pid, { startTicks }] of known)
+      if (stats.get(pid)?.startTicks !== startTicks) {
+        known.delete(pid);
+        reapers.delete(pid);
+      }
+    return new Map([...stats].filter(([, stat]) => kindOf(stat, stats) === "foreign"));
   }
 
-  function kindOf(stat: ProcessStat, unknown: Stats): Kind {
-    const known = kinds.get(stat.pid);
-    if (known !== undefined) return known;
-    const kind = stat.isKernelThread ? "kernel" : isOwn(stat, unknown) ? "own" : "foreign";
-    kinds.set(stat.pid, kind);
-    if (kind === "own") reapers.add(stat.parent);
+  function kindOf(stat: ProcessStat, stats: Stats): Kind {
+    const { pid, parent, startTicks } = stat;
+    const earlier = known.get(pid);
+    if (earlier !== undefined) return earlier.kind;
+    const kind = stat.isKernelThread ? "kernel" : isOwn(stat, stats) ? "own" : "foreign";
+    known.set(pid, { kind, startTicks });
+    if (kind === "own" && stats.has(parent)) reapers.add(parent);
     return kind;
   }
 
-  function isOwn({ pid, parent }: ProcessStat, unknown: Stats): boolean {
-    const newParent = unknown.get(parent);
-    const kindOfParent = newParent === undefined ? kinds.get(parent) : kindOf(newParent, unknown);
+  function isOwn({ pid, parent }: ProcessStat, stats: Stats): boolean {
+    const parentStat = stats.get(parent);
+    const kindOfParent = parentStat && kindOf(parentStat, stats);
     return pid === root || kindOfParent === "own" || table.hasVariable(pid, marker);
   }
 

@@ -1,5 +1,6 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { tableOf, withFigures, withReadmeFigures } from "./benchmarks-document.ts";
 import { samplesText } from "./publication.ts";
 import { readmeFigures } from "./readme-figures.ts";
@@ -12,10 +13,12 @@ export async function writeSamples(folder: string, results: readonly Result[]): 
   for (const result of results) await writeFile(join(folder, `${result.part}.json`), samplesText(result));
 }
 
-/** The committed samples of these parts. */
+/** The committed samples of those of these parts that have been measured. */
 export async function readSamples(repository: string, parts: readonly BenchPart[]): Promise<readonly Result[]> {
-  const read = (part: BenchPart) => readFile(join(repository, "docs", "benchmarks", `${part}.json`), "utf8");
-  return await Promise.all(parts.map(async (part) => JSON.parse(await read(part)) as Result));
+  const read = (part: BenchPart) =>
+    readFile(join(repository, "docs", "benchmarks", `${part}.json`), "utf8").catch(ifAbsent(undefined));
+  const texts = await Promise.all(parts.map(read));
+  return texts.flatMap((text) => (text === undefined ? [] : [JSON.parse(text) as Result]));
 }
 
 /** Writes the tables of these samples into docs/benchmarks.md, and the six figures into the README if the kubelet's table is one of them. */

@@ -1,7 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { pollUntil } from "../../bed/poll-until.ts";
 import { script } from "../../e2e/manifest.ts";
 import { startControlPlane } from "../../upstream/control-plane.ts";
 import { builtVersion } from "../../upstream/programs.ts";
@@ -20,7 +19,7 @@ import {
   type SessionsAtOnce,
   STDOUT_MB,
 } from "./exec-rounds.ts";
-import { connectNodeApi, type NodeApi } from "./node-api.ts";
+import { connectNodeApi, connectOnceReady, type NodeApi } from "./node-api.ts";
 import {
   LINE_BYTES,
   LOG_MB,
@@ -207,17 +206,6 @@ async function measureScrapes(
 
 const CONNECT_TIMEOUT_MS = 60_000;
 
-/** Connects once the Node has the new agent's port, and reads a page: an agent that has not measured for long measures twice. */
-async function connectNewAgent({ nodeName }: ComparedNode, connect: () => Promise<NodeApi>): Promise<NodeApi> {
-  return await pollUntil(`the API of ${nodeName}`, CONNECT_TIMEOUT_MS, async () => {
-    const api = await connect();
-    try {
-      await api.readPage("/metrics/resource");
-      return api;
-    } catch {
-      // The Node still has the port of the agent before, or the new one is not ready.
-      api.close();
-      return undefined;
-    }
-  });
+function connectNewAgent({ nodeName }: ComparedNode, connect: () => Promise<NodeApi>): Promise<NodeApi> {
+  return connectOnceReady(`the API of ${nodeName}`, CONNECT_TIMEOUT_MS, connect);
 }

@@ -1,5 +1,6 @@
 import { Agent, type RequestOptions, request as requestHttps } from "node:https";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 import type { ApiClient } from "../cluster/api-client.ts";
 import { nodesPath } from "../cluster/api-watch.ts";
@@ -51,6 +52,38 @@ export async function connectNodeApi(
     close: () => connection.destroy(),
   };
 }
+
+/**
+ * Connects once the Node has the new agent's port, and reads a page: an agent that has not measured for long measures twice. If
+ * that takes too long, rejects with the reason of the last attempt.
+ */
+export async function connectOnceReady(
+  what: string,
+  timeoutMs: number,
+  connect: () => Promise<NodeApi>,
+): Promise<NodeApi> {
+  let lastError: unknown;
+  const attempt = async () => {
+    let api: NodeApi | undefined;
+    try {
+      api = await connect();
+      await api.readPage("/metrics/resource");
+      return api;
+    } catch (error) {
+      // The Node has no port, or still that of the agent before, or the new agent is not ready.
+      lastError = error;
+      api?.close();
+      return undefined;
+    }
+  };
+  try {
+    return await pollUntil(what, timeoutMs, attempt);
+  } catch (error) {
+    throw new Error(`${messageOf(error)}; the last attempt: ${messageOf(lastError)}`, { cause: lastError });
+  }
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 function read(options: RequestOptions): Promise<Read> {
   const { host, port, path } = options;

@@ -32,7 +32,12 @@ export interface Conditions extends MachineDescription {
 
 export async function readConditions(
   binary: string,
-  { containerd, how, busyBefore, foreignCpu }: Pick<Conditions, "containerd" | "how" | "busyBefore" | "foreignCpu">,
+  {
+    containerd,
+    how,
+    busyBefore,
+    foreignCpu,
+  }: Pick<Conditions, "containerd" | "how" | "busyBefore"> & { readonly foreignCpu: ForeignCpu | undefined },
 ): Promise<Conditions> {
   const [{ stdout }, machine] = await Promise.all([execa(binary, ["version"]), describeThisMachine()]);
   return {

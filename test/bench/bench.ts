@@ -86,13 +86,13 @@ function readOptions(): Options {
 
 const isPart = (text: string): text is BenchPart => Object.hasOwn(titles, text);
 
-interface Measured {
+interface BenchRun {
   readonly results: readonly Result[];
   /** With `--write`: the machine was quiet before each part. Without, every part is measured. */
   readonly isComplete: boolean;
 }
 
-async function bench(options: Options): Promise<Measured> {
+async function bench(options: Options): Promise<BenchRun> {
   const { effort, version, binary: givenBinary, only, writesDocument } = options;
   const interruption = createInterruption();
   if (givenBinary === undefined) console.log(await buildIfStale());
@@ -118,7 +118,7 @@ async function bench(options: Options): Promise<Measured> {
       const { how, ...measured } = await measurePart(part, effort, { binary, version, folder, interruption });
       const samples = await watch.take();
       const foreignCpu = samples && foreignCpuIn(samples, cpus().length);
-      const during = { containerd: version, how, busyBefore, foreignCpu };
+      const during = { containerd: version, how, busyBefore, ...(foreignCpu !== undefined && { foreignCpu }) };
       results.push({ ...measured, conditions: await readConditions(binary, during) });
     }
     return { results, isComplete: results.length === parts.length };

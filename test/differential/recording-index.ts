@@ -22,8 +22,8 @@ export interface RecordingIndex {
 export interface KubeletChoice {
   /** Whether two kubelets run beside Berth. Otherwise the recorded one is enough. */
   readonly isLive: boolean;
-  /** Why the recording is not valid as it is: each reason says what is here, and what was recorded. */
-  readonly reasons: readonly string[];
+  /** In what this machine differs from the recorded one; some of it leaves the recording valid. */
+  readonly differences: readonly string[];
 }
 
 /**
@@ -32,9 +32,9 @@ export interface KubeletChoice {
  * release of Debian must not make `npm test` run kubelets. `isLiveRun` for a run that is to find a stale recording.
  */
 export function chooseKubelet(recorded: RecordingIndex, here: RecordingIndex, isLiveRun: boolean): KubeletChoice {
-  const others = [...valuesOf(recorded, here, (index) => ({ ...index, packages: releasesOf(index) }))];
-  const all = [...valuesOf(recorded, here, (index) => index)];
-  return { isLive: isLiveRun || others.length > 0, reasons: all };
+  const decisive = valuesOf(recorded, here, (index) => ({ ...index, packages: releasesOf(index) }));
+  const differences = valuesOf(recorded, here, (index) => index);
+  return { isLive: isLiveRun || decisive.length > 0, differences };
 }
 
 /** The packages that are not those of the recording, for a run that refuses a stale one. */
@@ -42,7 +42,7 @@ export function otherPackages(recorded: RecordingIndex, here: RecordingIndex): r
   return valuesOf(recorded, here, ({ packages }) => ({ packages }));
 }
 
-/** Each value in which two indexes differ, as `WHAT is HERE and was RECORDED`. */
+/** Each value in which two indexes differ, as `WHAT: here HERE, recorded RECORDED`. */
 function valuesOf(
   recorded: RecordingIndex,
   here: RecordingIndex,
@@ -55,7 +55,7 @@ function valuesOf(
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(now ?? {})])];
   return names
     .filter((name) => !isDeepStrictEqual(before?.[name], now?.[name]))
-    .map((name) => `${name} is ${now?.[name] ?? "absent"} and was ${before?.[name] ?? "absent"}`);
+    .map((name) => `${name}: here ${now?.[name] ?? "absent"}, recorded ${before?.[name] ?? "absent"}`);
 }
 
 /** The packages with their releases alone: `1.6.20~ds1-1+deb12u3` is revision `1+deb12u3` of the release `1.6.20~ds1`. */

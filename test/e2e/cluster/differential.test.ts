@@ -36,10 +36,10 @@ const isLiveRun = process.env["BERTH_LIVE_KUBELETS"] === "1";
 const recordedIndex = await readIndex();
 const index = skip === undefined ? await currentIndex() : recordedIndex;
 /** Two kubelets run beside Berth, or it runs alone and is compared with the recorded kubelet. */
-const { isLive, reasons } = chooseKubelet(recordedIndex, index, isLiveRun);
-if (reasons.length > 0)
+const { isLive, differences: otherHere } = chooseKubelet(recordedIndex, index, isLiveRun);
+if (otherHere.length > 0)
   console.warn(
-    `recording: Berth is compared with ${isLive ? "live kubelets, since" : "the recorded kubelet, although"} ${reasons.join(", ")}`,
+    `recording: Berth is compared with ${isLive ? "live kubelets, since" : "the recorded kubelet, although"} ${otherHere.join(", ")}`,
   );
 const agents = isLive ? (["kubelet", "kubelet", "berth"] as const) : (["berth"] as const);
 

@@ -128,7 +128,7 @@ test("numbers the namespaces that containers see", () => {
   });
 });
 
-/** What containerd says of two pods: of this one three attempts at `main` and one at `other`, of another one `main`. */
+/** What containerd says of two pods: of this one three attempts at `main` and one at `other`, of another one `main`; and of a sandbox not in its log. */
 const createdIds = readCreatedIds(
   [
     sandboxLine("u-1", "e"),
@@ -138,6 +138,7 @@ const createdIds = readCreatedIds(
     createLine("e", "other", 0, "d"),
     sandboxLine("u-2", "f"),
     createLine("f", "main", 0, "9"),
+    createLine("7", "main", 0, "8"),
   ].join(""),
 );
 function sandboxLine(uid: string, id: string): string {
@@ -157,6 +158,7 @@ test.each<[what: string, restartCount: number, id: string, shown: string]>([
   ["the pod's sandbox", 0, "e", "SANDBOX"],
   ["a container of another pod", 0, "9", "INSTANCE 0 OF main OF ANOTHER POD"],
   ["another pod's sandbox", 0, "f", "SANDBOX OF ANOTHER POD"],
+  ["a container whose sandbox the log does not have", 0, "8", "ID"],
   ["what the runtime has never created", 0, "0", "ID"],
 ])("an id in a status is named by what the runtime has created: %s", (_, restartCount, id, shown) => {
   const ended = { terminated: { exitCode: 1, containerID: idOf(id) } };

@@ -82,7 +82,7 @@ function numbered(prefix: string, values: readonly string[]): Placeholders {
 /**
  * Names for the ids that statuses show, by what the runtime says of them and not the status: which attempt at which
  * container an id is. What the runtime has created for another pod, or as a sandbox, gets a name that no recording has.
- * An id that the runtime does not know stays an id.
+ * An id that the runtime does not know stays an id, and so does a container whose sandbox its log does not have.
  */
 function instanceNames(snapshots: readonly Snapshot[], { containers, sandboxes }: CreatedIds): Placeholders {
   const uids = new Set(snapshots.flatMap(({ pod }) => uidsOf(pod)));
@@ -90,7 +90,7 @@ function instanceNames(snapshots: readonly Snapshot[], { containers, sandboxes }
   return [...new Set(shown)].flatMap((id) => {
     const container = containers.get(id);
     const uid = container?.podUid ?? sandboxes.get(id);
-    if (uid === undefined) return [];
+    if (uid === undefined || container?.hasPodUid === false) return [];
     const name = container === undefined ? "SANDBOX" : `INSTANCE ${container.attemptNumber} OF ${container.name}`;
     return [[id, uids.has(uid) ? name : `${name} OF ANOTHER POD`] as const];
   });

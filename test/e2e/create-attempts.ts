@@ -1,7 +1,9 @@
 /** A container that containerd has created, by its log. */
 export interface CreatedContainer {
   readonly id: string;
+  /** The sandbox's id if containerd died before it logged the sandbox. */
   readonly podUid: string;
+  readonly hasPodUid: boolean;
   readonly name: string;
   /** As the agent has numbered it. */
   readonly attemptNumber: number;
@@ -31,11 +33,11 @@ export function readCreatedIds(log: string): CreatedIds {
     const [, uid, sandbox] = SANDBOX.exec(line) ?? [];
     if (uid !== undefined && sandbox !== undefined) uids.set(sandbox, uid);
     const [, sandboxId, name, number, id] = CREATED.exec(line) ?? [];
-    // If containerd died before it logged the sandbox, the sandbox id stands for the pod's uid.
     if (sandboxId !== undefined && name !== undefined && id !== undefined) {
       const podUid = uids.get(sandboxId) ?? sandboxId;
       const attempt = `${podUid} ${name} #${number}`;
-      created.set(id, { id, podUid, name, attemptNumber: Number(number), attempt, hasStarted: false });
+      const hasPodUid = uids.has(sandboxId);
+      created.set(id, { id, podUid, hasPodUid, name, attemptNumber: Number(number), attempt, hasStarted: false });
     }
     const [, started = ""] = STARTED.exec(line) ?? [];
     const container = created.get(started);

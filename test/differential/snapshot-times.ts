@@ -19,7 +19,7 @@ export function describeTimes({ pod: { status }, takenAtMs }: Snapshot, before: 
   const wrong = [
     ...(earlier?.startTime !== undefined && status?.startTime !== earlier.startTime ? ["startTime has changed"] : []),
     ...allContainerStatuses(status).flatMap((each) => containerTimes(each, status?.startTime)),
-    ...startsThatMoved(status, earlier),
+    ...changedStarts(status, earlier),
     ...conditionTimes(status, earlier),
     ...timesOf(status).flatMap(([what, time]) =>
       isTime(time) && Date.parse(time) > takenAtMs ? [`${what} is in the future`] : [],
@@ -51,7 +51,7 @@ function containerTimes(
 }
 
 /** The containers whose start has another time than before although the instance is the same. */
-function startsThatMoved(status: PodStatus | undefined, earlier: PodStatus | undefined): readonly string[] {
+function changedStarts(status: PodStatus | undefined, earlier: PodStatus | undefined): readonly string[] {
   const starts = new Map(allContainerStatuses(earlier).flatMap(startsById));
   return allContainerStatuses(status).flatMap((each) =>
     startsById(each).some(([id, time]) => starts.has(id) && starts.get(id) !== time)
@@ -60,7 +60,7 @@ function startsThatMoved(status: PodStatus | undefined, earlier: PodStatus | und
   );
 }
 
-/** The starts that a status shows, by the instance. Of an end that was lost a status shows no time. */
+/** The starts that a status shows, by the instance. A status without the container's exit has no times. */
 function startsById({ containerID, state, lastState }: ContainerStatus): readonly (readonly [string, string])[] {
   const starts = [
     [containerID, state?.running?.startedAt],
@@ -86,7 +86,7 @@ function timesOf(status: PodStatus | undefined): readonly (readonly [what: strin
 
 /**
  * What is wrong with the times of the conditions. The scheduler's may be older than the pod's start; it never changes
- * again. Others may change and change back between two snapshots, unless no container has changed either.
+ * again. Others may change and change back between two snapshots. If no container has changed, they must be the same.
  */
 function conditionTimes(status: PodStatus | undefined, before: PodStatus | undefined): readonly string[] {
   const isQuiet = JSON.stringify(instancesOf(before)) === JSON.stringify(instancesOf(status));

@@ -37,6 +37,7 @@ export const LONGEST_FIRST: readonly string[] = [
   "e2e cluster random-pods",
   "e2e cluster agent-restart",
   "e2e cluster kubelet-takeover",
+  "e2e cluster takeover-of-ended-pods",
 ];
 /** Tests with a hundred pods or more, which keep a processor busy: one of them runs at a time. */
 const heavy = /^test\/e2e\/cluster\/(differential|faults|outages|workloads)\.test\.ts$/;

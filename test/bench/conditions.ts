@@ -32,12 +32,7 @@ export interface Conditions extends MachineDescription {
 
 export async function readConditions(
   binary: string,
-  {
-    containerd,
-    how,
-    busyBefore,
-    foreignCpu,
-  }: Pick<Conditions, "containerd" | "how" | "busyBefore"> & { readonly foreignCpu: ForeignCpu | undefined },
+  { containerd, how, busyBefore, foreignCpu }: Pick<Conditions, "containerd" | "how" | "busyBefore" | "foreignCpu">,
 ): Promise<Conditions> {
   const [{ stdout }, machine] = await Promise.all([execa(binary, ["version"]), describeThisMachine()]);
   return {

@@ -162,7 +162,7 @@ async function runWithLocks(
   });
   podWakes.subscribe(agent.wakeAll);
   const sources = { agent, runtime, metrics, thisMachine, podsCgroup: cgroups?.podsPath, logControl };
-  const adapters = { root, exec, hostFiles, ...sources, clock, log };
+  const adapters = { root, exec, hostFiles, ...sources, clock, log, runtimeStatus: node.runtimeStatus };
   const servers = await startServers({ config, clusterNode, allocatable, commandLine, network }, adapters);
   const networkAudit = startNetworkAudit(network, adapters);
   try {

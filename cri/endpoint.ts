@@ -1,4 +1,3 @@
-import { shellWord } from "../proto/shell-word.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../proto/socket-path.ts";
 import { CriError } from "./error.ts";
 
@@ -21,16 +20,4 @@ export function socketPathOf(endpoint: string): string {
       `container runtime endpoint ${JSON.stringify(endpoint)} is longer than the ${MAX_SOCKET_PATH_BYTES} bytes a socket's path may have`,
     );
   return path;
-}
-
-/** crictl and ctr find a runtime on this socket by themselves. */
-const USUAL_SOCKET = "/run/containerd/containerd.sock";
-
-/** The command with the endpoint of this runtime, if it is one of crictl or ctr and they would ask another runtime. */
-export function withEndpoint(command: string, endpoint: string): string {
-  const path = endpoint.replace(/^unix:\/\//, "");
-  if (path === USUAL_SOCKET) return command;
-  return command
-    .replace(/^crictl /, () => `crictl --runtime-endpoint ${shellWord(`unix://${path}`)} `)
-    .replace(/^ctr /, () => `ctr --address ${shellWord(path)} `);
 }

@@ -4,6 +4,7 @@ import { createMounts } from "../../host/fs/mounts.ts";
 import { kubeletVersion } from "../../proto/kubernetes/version.ts";
 import type { Config } from "../config/config.ts";
 import { LOCAL_SOCKET } from "../config/local-socket.ts";
+import type { RuntimeStatusReader } from "../observed/node/runtime-status.ts";
 import type { VolumeStatsOptions } from "../observed/volumes/volume-stats.ts";
 import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
 import { ApiError } from "../serve/api/api-error.ts";
@@ -28,7 +29,10 @@ import type { OwnedNetwork } from "./network-owner.ts";
 import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 
 export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "clientCertificate" | "volumes"> &
-  Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files };
+  Pick<VolumeStatsOptions, "exec" | "clock"> & {
+    readonly root: Files;
+    readonly runtimeStatus: Pick<RuntimeStatusReader, "now">;
+  };
 
 /**
  * Serves the commands of this machine, the node's API unless `enableServer` is false, and the network of pods if the agent owns it. Throws
@@ -58,7 +62,7 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
     const api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, ...cluster });
     if (api !== undefined) started.push(api);
     started.push(
-      serveLocalCommands({ root, clock, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
+      serveLocalCommands({ ...adapters, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
     );
     started.push(await serveLocalExec({ ...adapters, knownPods }, agent));
     if (network !== undefined) started.push(await network.serve(clusterNode));
@@ -109,7 +113,9 @@ export interface ServedNode extends Pick<NodeFacts, "allocatable"> {
   readonly network: OwnedNetwork | undefined;
 }
 
-interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volumes" | "logs"> {
+interface LocalServerAdapters
+  extends Pick<LocalServerOptions, "clock" | "volumes" | "logs">,
+    Pick<ServerAdapters, "runtimeStatus"> {
   readonly root: Files;
   readonly knownPods: () => KnownPods;
   /** Where the node's API is served; undefined if it is not. */
@@ -118,9 +124,9 @@ interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volume
 
 /** Starts the local server that answers `berth pods`, `explain`, `logs`, `status` and `doctor`. Throws `StartError`. */
 function serveLocalCommands(
-  { root, clock, volumes, logs, knownPods, apiAddress }: LocalServerAdapters,
+  { root, clock, volumes, logs, knownPods, apiAddress, runtimeStatus }: LocalServerAdapters,
   agent: Agent,
-  { config: { nodeName, containerRuntimeEndpoint: runtimeEndpoint }, clusterNode, commandLine }: ServedNode,
+  { config: { nodeName, containerRuntimeEndpoint: endpoint }, clusterNode, commandLine }: ServedNode,
 ): LocalServer {
   const { podReports, nodeSummary, clusterSync } = agent;
   const path = root.path(LOCAL_SOCKET);
@@ -141,7 +147,8 @@ function serveLocalCommands(
     const found = reports.filter(({ pod: { metadata } }) => (metadata.namespace ?? "default") === namespace);
     const latest = found.toSorted((a, b) => a.acceptedAt - b.acceptedAt).at(-1);
     if (latest === undefined) throw new ApiError(404, unknownPodText(knownPods(), namespace, name));
-    return explainPod(latest, { refused: nodeSummary.report().refused, reports: podReports.all(), runtimeEndpoint });
+    const runtime = { name: runtimeStatus.now().name, endpoint };
+    return explainPod(latest, { refused: nodeSummary.report().refused, reports: podReports.all(), runtime });
   };
   const subscribe = (changed: () => void) => {
     const unsubscribes = [podReports.subscribe(changed), nodeSummary.subscribe(changed)];

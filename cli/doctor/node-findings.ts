@@ -1,5 +1,5 @@
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
-import { withEndpoint } from "../../cri/endpoint.ts";
+import { withEndpoint } from "../../agent/serve/local/explain/runtime-commands.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { sizeText } from "../../proto/size-text.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";

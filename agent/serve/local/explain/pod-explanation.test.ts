@@ -7,7 +7,7 @@ const explainPod = (report: ExplainedReport, node: Partial<ExplainedNode> = {}) 
   explainOnNode(report, {
     refused: [],
     reports: [],
-    runtimeEndpoint: "unix:///run/containerd/containerd.sock",
+    runtime: { name: "containerd", endpoint: "unix:///run/containerd/containerd.sock" },
     ...node,
   });
 
@@ -390,8 +390,8 @@ test("a pod whose host port is taken names the pod that has it", () => {
 });
 
 test("the commands of crictl and ctr ask the runtime of this agent", () => {
-  const commandsOn = (runtimeEndpoint: string, status: ExplainedReport["status"]) =>
-    explainPod({ ...report, status }, { runtimeEndpoint }).cause?.commands;
+  const commandsOn = (endpoint: string, status: ExplainedReport["status"], name = "containerd") =>
+    explainPod({ ...report, status }, { runtime: { name, endpoint } }).cause?.commands;
   const never = ofContainer("ErrImageNeverPull", "");
   expect(commandsOn("unix:///run/containerd/containerd.sock", never)?.slice(0, 2)).toEqual([
     "crictl images",
@@ -401,8 +401,13 @@ test("the commands of crictl and ctr ask the runtime of this agent", () => {
     "crictl --runtime-endpoint 'unix:///my state/c.sock' images",
     "ctr --address '/my state/c.sock' -n k8s.io images import FILE.tar",
   ]);
-  expect(commandsOn("/run/crio/crio.sock", ofContainer("ErrImagePull", "no space left on device"))).toEqual([
+  expect(commandsOn("/run/crio/crio.sock", ofContainer("ErrImagePull", "no space left on device"), "cri-o")).toEqual([
     "df -h",
     "crictl --runtime-endpoint unix:///run/crio/crio.sock rmi --prune",
+  ]);
+  // ctr speaks to containerd alone.
+  expect(commandsOn("unix:///run/crio/crio.sock", never, "cri-o")).toEqual([
+    "crictl --runtime-endpoint unix:///run/crio/crio.sock images",
+    "kubectl -n shop edit pod web",
   ]);
 });

@@ -1,4 +1,3 @@
-import { withEndpoint } from "../../../../cri/endpoint.ts";
 import { allContainerStatuses, allContainers, containerNamed } from "../../../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, Pod } from "../../../../proto/kubernetes/gen/types.ts";
 import { formatMicroTime } from "../../../../proto/kubernetes/values/time.ts";
@@ -9,6 +8,7 @@ import { type PodSummary, summarizePod } from "../pod-list.ts";
 import { podState } from "../pod-state.ts";
 import { cureOf } from "./cures.ts";
 import { explainPortCollision } from "./port-collision.ts";
+import { type AskedRuntime, runtimeCommands } from "./runtime-commands.ts";
 
 /** The JSON of `berth explain POD -o json`. Times are RFC 3339, with microseconds. */
 export interface PodExplanation {
@@ -72,8 +72,7 @@ export type ExplainedReport = Parameters<typeof summarizePod>[0] & {
 
 /** What an explanation needs to know of the node. */
 export interface ExplainedNode {
-  /** The endpoint of the container runtime, for the commands that ask it. */
-  readonly runtimeEndpoint: string;
+  readonly runtime: AskedRuntime;
   /** The manifests that the agent refuses. */
   readonly refused: readonly RejectedManifest[];
   /** All pods of the node. */
@@ -81,10 +80,7 @@ export interface ExplainedNode {
 }
 
 /** Explains a pod for `berth explain`: how it has started, and the one cause why it does not go on, with its cure. */
-export function explainPod(
-  report: ExplainedReport,
-  { refused, reports, runtimeEndpoint }: ExplainedNode,
-): PodExplanation {
+export function explainPod(report: ExplainedReport, { refused, reports, runtime }: ExplainedNode): PodExplanation {
   const summary = summarizePod(report);
   const { pod, source } = report;
   const owners = reports.map((each) => ({ ...each, isRejected: each.status.phase === "Failed" }));
@@ -100,7 +96,7 @@ export function explainPod(
     source: sourceText(source),
     ...(problem !== undefined && { refused: problem }),
     timeline: timelineOf(pod, report),
-    ...(cause && { cause: { ...cause, commands: cause.commands.map((each) => withEndpoint(each, runtimeEndpoint)) } }),
+    ...(cause && { cause: { ...cause, commands: runtimeCommands(cause.commands, runtime) } }),
   };
 }
 

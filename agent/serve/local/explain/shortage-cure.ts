@@ -15,8 +15,9 @@ export function shortageCure(input: CauseInput): Cure {
       `end other pods of this node${isStatic(input) ? "" : ", run it on another one"}, or raise maxPods (podsPerCore) in the agent's configuration`,
       "berth pods",
     );
-  const absent = shortages.filter(({ resource, capacity }) => capacity !== undefined && isNone(resource, capacity));
-  if (absent.length > 0) return absenceCure(input, absent);
+  // Only the message about one resource says the capacity: admission reports the first that is short.
+  const absent = shortages.find(({ resource, capacity }) => capacity !== undefined && isNone(resource, capacity));
+  if (absent !== undefined) return absenceCure(input, absent);
   const change = `${changeOfRequests(shortages)} ${COUNTS}`;
   // Even the empty node has less than that.
   const tooLarge = shortages.filter(({ requested, capacity = requested }) => requested > capacity);
@@ -43,15 +44,14 @@ function changeOfRequests(shortages: readonly Shortage[]): string {
 }
 
 /** The node has nothing of a resource, such as a device whose plugin does not run. */
-function absenceCure(input: CauseInput, absent: readonly Shortage[]): Cure {
-  const names = joinWithAnd(absent.map(({ resource }) => resource));
+function absenceCure(input: CauseInput, { resource }: Shortage): Cure {
   const elsewhere = isStatic(input) ? "" : ", or run it on a node that has it";
-  const provide = absent.some(({ resource }) => resource.startsWith("hugepages-"))
+  const provide = resource.startsWith("hugepages-")
     ? "reserve huge pages on this node (vm.nr_hugepages) and restart the agent"
     : "start what provides it on this node, such as a device plugin";
   return cureInPodOrNode(
     input,
-    `this node has no ${names}: ${provide}, or remove ${names} from the pod's requests${elsewhere}`,
+    `this node has no ${resource}: ${provide}, or remove ${resource} from the pod's requests${elsewhere}`,
   );
 }
 

@@ -104,11 +104,11 @@ function originText(origin: AttachmentOrigin): string {
   switch (origin.by) {
     case "agent":
       return `the agent on ${origin.socket}`;
-    case "delegate":
+    case "runtimeViaAgent":
       return `the runtime, through the agent on ${origin.socket}`;
     case "runtime":
       return "a container runtime";
-    case "hand":
+    case "cnitool":
       return "berth cni or cnitool";
     case "other":
       return "another program";

@@ -127,7 +127,7 @@ test("list says which agent executes the networks of pods, and which attachments
   ]);
   expect(json).toMatchObject({
     attachments: [
-      { network: "berth-delegate", netnsState: "gone", madeBy: "delegate", socket: "/r/cni.sock" },
+      { network: "berth-delegate", netnsState: "gone", madeBy: "runtimeViaAgent", socket: "/r/cni.sock" },
       { network: "pods", netnsState: "gone", madeBy: "agent", socket: "/r/cni.sock" },
       { network: "old", netnsState: "unknown", madeBy: "agent" },
       { network: "pods", netnsState: "gone", madeBy: "other" },

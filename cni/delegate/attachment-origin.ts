@@ -3,13 +3,13 @@ import { cachedConfIfUsable } from "../cached-conf.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 
 /**
- * Who has made an attachment in the cache. `agent`: an agent, or its delegate while it was away, for the container runtime. `delegate`: what
- * the runtime itself keeps of such a call. `runtime`: a container runtime that executes the network. `hand`: cnitool or berth cni, by
- * the id that they derive. `other`: any program, or a person who has chosen the id.
+ * Who has made an attachment in the cache. `agent`: an agent, or its delegate while the agent was away, for the container runtime.
+ * `runtimeViaAgent`: the runtime, which has called the delegate of an agent and caches that call. `runtime`: a container runtime that executes the
+ * network. `cnitool`: cnitool or berth cni, by the id that both derive. `other`: another program, or a user who has chosen the id.
  */
 export type AttachmentOrigin =
-  | { readonly by: "agent" | "delegate"; readonly socket: string }
-  | { readonly by: "runtime" | "hand" | "other" };
+  | { readonly by: "agent" | "runtimeViaAgent"; readonly socket: string }
+  | { readonly by: "runtime" | "cnitool" | "other" };
 
 /** The origin of an entry, by itself and by the other entries of its container. */
 export function originOf(entry: CacheEntry, entries: readonly CacheEntry[]): AttachmentOrigin {
@@ -18,9 +18,9 @@ export function originOf(entry: CacheEntry, entries: readonly CacheEntry[]): Att
     ({ network, containerId }) => network === DELEGATE_NETWORK && containerId === entry.containerId,
   );
   const socket = ofDelegate && socketOf(ofDelegate);
-  if (socket !== undefined) return { by: entry.network === DELEGATE_NETWORK ? "delegate" : "agent", socket };
+  if (socket !== undefined) return { by: entry.network === DELEGATE_NETWORK ? "runtimeViaAgent" : "agent", socket };
   if (isOfPod(entry)) return { by: "runtime" };
-  return { by: entry.containerId.startsWith("cnitool-") ? "hand" : "other" };
+  return { by: entry.containerId.startsWith("cnitool-") ? "cnitool" : "other" };
 }
 
 function socketOf(entry: CacheEntry): string | undefined {

@@ -287,9 +287,10 @@ function lastTermination(
   const removedAttempt = input.observed.removedAttempts.get(name);
   const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);
   if (isOfRemoved) return removedForRestart;
-  const earlier = laterEnd(removedTermination(input, name, newest), reportedTermination(input, name, newest));
+  const earlier = reportedTermination(input, name, newest);
   if (earlier !== undefined || !isCurrentState) return earlier;
-  return input.previousStatus.containers.get(name)?.lastState?.terminated ?? terminationShownInBackOff(input, newest);
+  const shown = input.previousStatus.containers.get(name)?.lastState?.terminated;
+  return shown ?? terminationShownInBackOff(input, newest) ?? removedTermination(input, name, newest);
 }
 
 /**
@@ -303,10 +304,6 @@ function terminationShownInBackOff(
   const hasFailed = newest?.state === "exited" && newest.attempt > 0 && newest.exitCode !== 0;
   return hasFailed && input.stage.kind !== "syncing" ? terminated(input, newest) : undefined;
 }
-
-/** The API server may show a later end than that of the instance which this agent has removed, or not yet that one. */
-const laterEnd = (first: ContainerStateTerminated | undefined, second: ContainerStateTerminated | undefined) =>
-  first === undefined || (second?.finishedAt ?? "") > (first.finishedAt ?? "") ? second : first;
 
 /** The exit of an earlier instance that this agent has removed. Its report may not have reached the pod's status yet. */
 function removedTermination(

@@ -7,7 +7,7 @@ import { podOf } from "./manifest.ts";
  * each pod or volume shows after some dozen pods.
  */
 
-const VOLUMES_OF_A_TYPE = 6;
+const VOLUMES_OF_A_TYPE = 10;
 /** Shorter than the longest string that the kernel accepts in an environment (`MAX_ARG_STRLEN`, 128 KiB). */
 const padding = "x".repeat(100_000);
 

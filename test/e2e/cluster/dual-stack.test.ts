@@ -76,10 +76,13 @@ describe.skipIf(skip !== undefined)("a dual-stack cluster", () => {
       const pod = await kube.get(pods("default"), name).catch(() => undefined);
       return pod !== undefined && areContainersReady(pod) && condition(pod) && pod;
     });
-  const internalIPs = async () => {
-    const { status } = await kube.get(nodes, nodeName);
-    return status?.addresses?.filter(({ type }) => type === "InternalIP").map(({ address }) => address);
-  };
+  /** Waits until the node has these addresses in this order: it is reported on its own, not together with the pods. */
+  const waitForInternalIPs = (...expected: readonly string[]) =>
+    pollUntil(`the addresses ${expected.join()} of the node`, 60_000, async () => {
+      const { status } = await kube.get(nodes, nodeName);
+      const internal = status?.addresses?.filter(({ type }) => type === "InternalIP") ?? [];
+      return internal.map(({ address }) => address).join() === expected.join();
+    });
   /** The addresses of the Service's ready endpoints, by family. */
   const endpoints = () =>
     jsonPath(
@@ -94,7 +97,7 @@ describe.skipIf(skip !== undefined)("a dual-stack cluster", () => {
     await node.startAgent({}, ["--node-ip", `${ipv4},${ipv6}`]);
     await apply([web]);
     const { status } = await waitForPod("dual", "it is ready");
-    expect(await internalIPs()).toEqual([ipv4, ipv6]);
+    await waitForInternalIPs(ipv4, ipv6);
     expect(status).toMatchObject({ podIP: podIPv4, podIPs: ips([podIPv4, podIPv6]) });
     expect(status).toMatchObject({ hostIP: ipv4, hostIPs: ips([ipv4, ipv6]) });
     const log = await plane.kubectl(["logs", "dual"]);
@@ -124,7 +127,7 @@ describe.skipIf(skip !== undefined)("a dual-stack cluster", () => {
     );
     expect(status).toMatchObject({ podIPs: ips([podIPv6, podIPv4]), hostIP: ipv6, hostIPs: ips([ipv6, ipv4]) });
     expect(status?.containerStatuses).toEqual(before.status?.containerStatuses);
-    expect(await internalIPs()).toEqual([ipv6, ipv4]);
+    await waitForInternalIPs(ipv6, ipv4);
     await apply([host]);
     const ofHost = await waitForPod("host", "it is ready");
     expect(ofHost.status).toMatchObject({ podIP: ipv6, podIPs: ips([ipv6, ipv4]), hostIPs: ips([ipv6, ipv4]) });

@@ -10,7 +10,7 @@ import { describe } from "./action.ts";
 import { recordResult } from "./action-memory.ts";
 import type { DatedTerminationRequest, DesiredPodView } from "./desired.ts";
 import { emptyMemory, type FailureRecord, type PodMemory } from "./memory.ts";
-import type { ObservedContainer, ObservedPod, ObservedSandbox } from "./observed.ts";
+import type { ExitedContainer, ObservedContainer, ObservedPod, ObservedSandbox } from "./observed.ts";
 import { type Decision, decideOrphan, decidePod } from "./pod.ts";
 
 const uid = "u" as PodUid;
@@ -950,6 +950,19 @@ test("the exit of an instance that is removed before the API server shows it sta
   const after = decidePod(failsOnce, observedWith([sandbox()], [second, running("b")]), memory, settings, now);
   const shown = { state: { terminated: { exitCode: 0 } }, lastState: { terminated: { exitCode: 3 } } };
   for (const { status } of [before, after]) expect(status.containerStatuses).toMatchObject([shown, {}]);
+});
+
+test("the exit of a removed instance comes before an earlier one that the API server still shows", () => {
+  const shown = { exitCode: 3, finishedAt: "2001-09-09T01:46:30Z", containerID: "containerd://a0" };
+  const status = { name: "a", state: { terminated: shown }, ready: false, restartCount: 0, image, imageID: "" };
+  const failsTwice = pod({ restartPolicy: "OnFailure" }, [{ name: "a" }, { name: "b" }]);
+  const at = Date.parse(shown.finishedAt);
+  const removed = exited("a", 1, { exitCode: 4, finishedAt: at + 5000 }) as ExitedContainer;
+  const newest = exited("a", 2, { exitCode: 0, finishedAt: at + 9000 });
+  const memory = { ...prepared, removedExits: new Map([["a", removed]]) };
+  const wanted = desired({ ...failsTwice, status: { containerStatuses: [status] } });
+  const decided = decidePod(wanted, observedWith([sandbox()], [newest, running("b")]), memory, settings, at + 10_000);
+  expect(decided.status.containerStatuses).toMatchObject([{ lastState: { terminated: { exitCode: 4 } } }, {}]);
 });
 
 test("a pod without a source gets one second of grace, which becomes two", () => {

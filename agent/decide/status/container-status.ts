@@ -288,9 +288,11 @@ function lastTermination(
   const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);
   if (isOfRemoved) return removedForRestart;
   const earlier = reportedTermination(input, name, newest);
-  if (earlier !== undefined || !isCurrentState) return earlier;
+  if (!isCurrentState) return earlier;
+  const removed = removedTermination(input, name, newest);
+  if (earlier !== undefined) return laterEnd(earlier, removed);
   const shown = input.previousStatus.containers.get(name)?.lastState?.terminated;
-  return shown ?? terminationShownInBackOff(input, newest) ?? removedTermination(input, name, newest);
+  return shown ?? terminationShownInBackOff(input, newest) ?? removed;
 }
 
 /**
@@ -304,6 +306,10 @@ function terminationShownInBackOff(
   const hasFailed = newest?.state === "exited" && newest.attempt > 0 && newest.exitCode !== 0;
   return hasFailed && input.stage.kind !== "syncing" ? terminated(input, newest) : undefined;
 }
+
+/** The pod's status may show an instance before the one that this agent has removed, or one that it has never known. */
+const laterEnd = (shown: ContainerStateTerminated, removed: ContainerStateTerminated | undefined) =>
+  removed !== undefined && (removed.finishedAt ?? "") > (shown.finishedAt ?? "") ? removed : shown;
 
 /** The exit of an earlier instance that this agent has removed. Its report may not have reached the pod's status yet. */
 function removedTermination(

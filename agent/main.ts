@@ -54,7 +54,7 @@ import { startNetworkAudit } from "./wiring/network-audit.ts";
 import { openOwnedNetwork } from "./wiring/network-owner.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
 import { createPodCIDRUpdates, type PodCIDRUpdates } from "./wiring/pod-cidrs.ts";
-import { runtimeReaders } from "./wiring/runtime-network.ts";
+import { runtimeReaders } from "./wiring/runtime-readers.ts";
 import { startServers } from "./wiring/servers.ts";
 import { createTracesIfConfigured } from "./wiring/traces.ts";
 

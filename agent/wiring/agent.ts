@@ -124,7 +124,7 @@ export interface Agent {
   readonly sourcesReady: Pick<EventSource, "subscribe">;
   /** The runtime was listed: at the start, and after each outage. */
   readonly runtimeListed: Pick<EventSource, "subscribe">;
-  /** The runtime was listed, at the start or after an outage, and the starts that followed are over. */
+  /** The runtime was listed, at the start or after an outage, and the starts that followed are over, or a minute has passed. */
   readonly networkAuditDue: Pick<EventSource, "subscribe">;
   /**
    * Restores the checkpoints, then calls `onRestored` and follows the sources and the runtime until the signal aborts.
@@ -149,7 +149,8 @@ export interface Agent {
 export function createAgent(options: AgentOptions): Agent {
   const { runtimeStatus, clock, log, disk, clusterAccess, traces } = options;
   const loopRequests = createLoopRequests();
-  const { runtimeListed, networkAuditDue, ...networkAudits } = createNetworkAuditTimes(clock);
+  const runtimeListed = createEventSource();
+  const { networkAuditDue, ...networkAudits } = createNetworkAuditTimes({ clock, runtimeListed });
   const idleTimer = createIdleTimer(clock, IDLE_AFTER_MS, inOrder(options.onIdle, networkAudits.onIdle));
   const nodeSummary = createNodeSummary(clock);
   // Also a change without any action may have taken memory: a thousand manifests that are refused.

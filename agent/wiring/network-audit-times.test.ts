@@ -1,10 +1,12 @@
 import { expect, test } from "bun:test";
+import { createEventSource } from "../../host/async/event-source.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { createNetworkAuditTimes } from "./network-audit-times.ts";
 
 function createFixture() {
   const clock = new FakeClock();
-  const times = createNetworkAuditTimes(clock);
+  const runtimeListed = createEventSource();
+  const times = { ...createNetworkAuditTimes({ clock, runtimeListed }), runtimeListed };
   let audits = 0;
   times.networkAuditDue.subscribe(() => audits++);
   return { clock, times, audits: () => audits };

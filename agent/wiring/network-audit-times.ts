@@ -1,10 +1,8 @@
 import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
 import type { Clock } from "../../host/clock.ts";
 
-/** When the network of pods is compared with the sandboxes of the runtime. */
+/** When the agent's own network of pods is compared with the sandboxes of the runtime. */
 export interface NetworkAuditTimes {
-  /** The runtime was listed: at the start, and after each outage. */
-  readonly runtimeListed: EventSource;
   /** The runtime was listed, and the starts that followed are over, or a minute has passed. */
   readonly networkAuditDue: Pick<EventSource, "subscribe">;
   /** An action for a pod, such as RunPodSandbox, begins or has ended. */
@@ -13,6 +11,12 @@ export interface NetworkAuditTimes {
   /** No action has ended for some seconds. */
   onIdle(): void;
   stop(): void;
+}
+
+interface NetworkAuditTimesOptions {
+  readonly clock: Clock;
+  /** The runtime was listed: at the start, and after each outage. */
+  readonly runtimeListed: Pick<EventSource, "subscribe">;
 }
 
 /** On a node that is never idle, since its pods start and end all the time. */
@@ -24,8 +28,8 @@ const MAX_WAIT_MS = 60_000;
  *
  *     listed ── starts, deletions ── idle ──► audit
  */
-export function createNetworkAuditTimes(clock: Clock): NetworkAuditTimes {
-  const [runtimeListed, networkAuditDue] = [createEventSource(), createEventSource()];
+export function createNetworkAuditTimes({ clock, runtimeListed }: NetworkAuditTimesOptions): NetworkAuditTimes {
+  const networkAuditDue = createEventSource();
   let cancel: (() => void) | undefined;
   let actions = 0;
 
@@ -39,7 +43,6 @@ export function createNetworkAuditTimes(clock: Clock): NetworkAuditTimes {
     cancel ??= clock.wakeAt(clock.now() + MAX_WAIT_MS, emit);
   });
   return {
-    runtimeListed,
     networkAuditDue,
     onActionStarted() {
       actions++;

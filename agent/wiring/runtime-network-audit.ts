@@ -29,7 +29,7 @@ export interface RuntimeNetworkAuditDeps {
 }
 
 /**
- * Where the container runtime executes the network: whenever that was listed, deletes the attachments that have outlived their pods, and
+ * Where the container runtime executes the network: whenever the runtime was listed, deletes the attachments that have outlived their pods, and
  * sets torn files of its cache aside, with which it could stop no pod.
  */
 export function auditRuntimeNetwork(deps: RuntimeNetworkAuditDeps): { stop(): Promise<void> } {

@@ -1,6 +1,4 @@
 import { cniProblemOf, readCniFacts, usualCni } from "../../cni/network-facts.ts";
-import { readCgroupDriver } from "../../cri/cgroup-driver.ts";
-import type { CriRuntime } from "../../cri/client.ts";
 import { containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
 import { CriError } from "../../cri/error.ts";
 import type { CriCallOptions, Runtime } from "../../cri/runtime.ts";
@@ -8,21 +6,6 @@ import type { RuntimeControl } from "../../cri/runtime-control.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
 import { withNetworkReady } from "../observed/node/network-condition.ts";
-import type { LocalNodeOptions } from "./local-node.ts";
-import type { OwnedNetwork } from "./network-owner.ts";
-
-/**
- * What the node reads of the runtime: NetworkReady is the condition of the network that the agent executes, if it does; else the
- * runtime's, with its cause.
- */
-export function runtimeReaders(
-  runtime: CriRuntime,
-  network: OwnedNetwork | undefined,
-  adapters: { readonly files: Files; readonly log: Log },
-): Pick<LocalNodeOptions, "runtime" | "readCgroupDriver"> {
-  const status = network?.withCondition(runtime.status) ?? withNetworkCause(runtime.status, { runtime, ...adapters });
-  return { runtime: { ...runtime, status }, readCgroupDriver: (options) => readCgroupDriver(runtime, options) };
-}
 
 interface NetworkCauseDeps {
   readonly runtime: Pick<RuntimeControl, "verboseStatus">;
@@ -38,8 +21,6 @@ interface NetworkCauseDeps {
  * It does not call STATUS of the plugins. containerd from 2.0 on and CRI-O call it whenever they are asked for their status, and
  * include the plugin's answer in their message: a second call would start each plugin twice. Earlier releases of containerd do not
  * speak CNI 1.1.0, which has introduced STATUS.
- *
- * @internal
  */
 export function withNetworkCause(status: Runtime["status"], deps: NetworkCauseDeps): Runtime["status"] {
   return async (options) => {

@@ -40,6 +40,6 @@ const MAX_DIFFERENCE_MS = 5;
  *
  * @internal
  */
-export function preciseTime(wall: number, sinceStart: number): number {
-  return Math.abs(sinceStart - wall) < MAX_DIFFERENCE_MS ? sinceStart : wall;
+export function preciseTime(wallMs: number, countedMs: number): number {
+  return Math.abs(countedMs - wallMs) < MAX_DIFFERENCE_MS ? countedMs : wallMs;
 }

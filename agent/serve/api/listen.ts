@@ -8,8 +8,8 @@ const ANY = "::";
 const NO_IPV6: readonly unknown[] = ["EAFNOSUPPORT", "EADDRNOTAVAIL"];
 
 /**
- * Resolves with the port. Rejects if the address cannot be listened on. `onError` gets what fails later. As with the kubelet,
- * whose language reads it so, `0.0.0.0` stands for all addresses of both families: it is the default, also of nodes with IPv6.
+ * Resolves with the port. Rejects if the address cannot be listened on. `onError` gets what fails later. As in Go, and so in the
+ * kubelet, `0.0.0.0` means all addresses of both families: it is the default of KubeletConfiguration, on nodes with IPv6, too.
  */
 export async function listenOn(
   server: Server,

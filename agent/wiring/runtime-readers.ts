@@ -1,0 +1,20 @@
+import { readCgroupDriver } from "../../cri/cgroup-driver.ts";
+import type { CriRuntime } from "../../cri/client.ts";
+import type { Files } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log/log.ts";
+import type { LocalNodeOptions } from "./local-node.ts";
+import type { OwnedNetwork } from "./network-owner.ts";
+import { withNetworkCause } from "./runtime-network.ts";
+
+/**
+ * What the node reads of the runtime: NetworkReady is the condition of the network that the agent executes, if it does; else the
+ * runtime's, with its cause.
+ */
+export function runtimeReaders(
+  runtime: CriRuntime,
+  network: OwnedNetwork | undefined,
+  adapters: { readonly files: Files; readonly log: Log },
+): Pick<LocalNodeOptions, "runtime" | "readCgroupDriver"> {
+  const status = network?.withCondition(runtime.status) ?? withNetworkCause(runtime.status, { runtime, ...adapters });
+  return { runtime: { ...runtime, status }, readCgroupDriver: (options) => readCgroupDriver(runtime, options) };
+}

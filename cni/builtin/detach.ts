@@ -7,7 +7,8 @@ import type { NodeNetwork } from "./node-network.ts";
 
 /**
  * Removes all that an attachment holds, whether or not there is a record of it, and whether or not its namespace still
- * exists; its links by `endLinks`, which deletes them or sets them down. Safe to repeat: the addresses stay reserved until nothing uses them, and the record goes last.
+ * exists; its links by `endLinks`, which deletes them or sets them down. Safe to repeat: the addresses stay reserved until
+ * nothing uses them, and the record goes last.
  */
 export async function detach(
   node: NodeNetwork,

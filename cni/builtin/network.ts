@@ -77,7 +77,7 @@ function ensureRules(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStor
 function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present: Link | undefined): Link {
   if (present === undefined) {
     const gateway = conf.ranges[0]?.[0]?.gateway ?? new Uint8Array(4);
-    // Another process may create it at the same time: then it is that of the other one.
+    // Another process may create it at the same time: then the bridge is that one's, and has no alias of ours.
     unlessCode(["EEXIST"], () => {
       createBridge(node.route, { name: conf.bridge, mtu, mac: macOf(gateway), alias: bridgeAlias(conf.name) });
     });

@@ -19,6 +19,7 @@ const rows: readonly (readonly [what: string, entry: CacheEntry, origin: ReturnT
   ["what the runtime keeps of the delegate", delegate, { by: "runtimeViaAgent", socket }],
   ["the network that an agent has executed", entryOf("pods", "3f2a", ofPod), { by: "agent", socket }],
   ["a secondary network of it", entryOf("lan", "3f2a", { ...ofPod, ifName: "net1" }), { by: "agent", socket }],
+  ["its loopback", entryOf("cni-loopback", "3f2a", { ...ofPod, ifName: "lo" }), { by: "runtime" }],
   ["the network of a pod without a delegate", entryOf("pods", "77aa", ofPod), { by: "runtime" }],
   ["an id of cnitool", entryOf("pods", "cnitool-0a1b"), { by: "cnitool" }],
   ["another id", entryOf("podman", "9c01"), { by: "other" }],

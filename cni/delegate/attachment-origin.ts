@@ -13,12 +13,15 @@ export type AttachmentOrigin =
 
 /** The origin of an entry, by itself and by the other entries of its container. */
 export function originOf(entry: CacheEntry, entries: readonly CacheEntry[]): AttachmentOrigin {
+  // Also of a pod whose other networks an agent executes, the loopback is the runtime's.
+  const isLoopback = entry.ifName === "lo";
   // Secondary networks have other interfaces than the delegate's entry.
   const ofDelegate = entries.find(
     ({ network, containerId }) => network === DELEGATE_NETWORK && containerId === entry.containerId,
   );
   const socket = ofDelegate && socketOf(ofDelegate);
-  if (socket !== undefined) return { by: entry.network === DELEGATE_NETWORK ? "runtimeViaAgent" : "agent", socket };
+  if (socket !== undefined && !isLoopback)
+    return { by: entry.network === DELEGATE_NETWORK ? "runtimeViaAgent" : "agent", socket };
   if (isOfPod(entry)) return { by: "runtime" };
   return { by: entry.containerId.startsWith("cnitool-") ? "cnitool" : "other" };
 }

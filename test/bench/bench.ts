@@ -23,18 +23,18 @@ import { readSamples, writeSamples, writeTables } from "./written-documents.ts";
 
 const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes|api|network] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
-  --effort published   default: as many pairs as decide something; about two and a half hours
+  --effort published   default: as many pairs as decide something; about three hours
   --effort quick       shows that everything runs and decides nothing; about half an hour
   --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; about seven hours
-  --only floor         only the comparison with raw CRI calls: fifteen minutes
-  --only kubelet       only the comparison with the reference kubelet: thirty-five minutes
+  --only floor         only the comparison with raw CRI calls: twenty-five minutes
+  --only kubelet       only the comparison with the reference kubelet: forty-five minutes
   --only own-share     only the agents' own share of a start, and the time line of one start: three minutes
   --only probes        only probes, readiness and statuses, compared with the reference kubelet: fifteen minutes
   --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
-  --only volumes       only volumes and the objects they come from, compared with the reference kubelet: fifteen minutes
+  --only volumes       only volumes and the objects they come from, compared with the reference kubelet: twenty minutes
   --only api           only the node's own API: exec, logs, stats and metrics, compared with the reference kubelet: twenty minutes
   --only network       only the network of pods: the chain executed by the runtime and by the agent, and the built-in network,
-                       compared with the reference kubelet: about twenty-five minutes
+                       compared with the reference kubelet: about thirty-five minutes
   --containerd         the release of the runtime (default 1.6)
   --write              write the tables into docs/benchmarks.md, the samples below docs/benchmarks/, and the README's six
                        figures; needs a tree that is committed, and a machine that is quiet before each part and stays so

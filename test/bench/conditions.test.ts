@@ -24,14 +24,21 @@ test("describes the conditions in five sentences", () => {
     cpu: "ARM Cortex-A76",
     cores: 4,
     memoryGB: 8,
-    how: describeFloorEffort({ singles: 100, batches: 4, idlePeriods: 5, idleMs: 60_000, starts: 7 }),
+    how: describeFloorEffort({
+      singles: 100,
+      batches: 4,
+      idlePeriods: 5,
+      idleMs: 60_000,
+      lastIdleMs: 310_000,
+      starts: 7,
+    }),
     busyBefore: 0.0123,
     loadAfter: 1,
   };
   expect(describeConditions(conditions)).toEqual([
     "Measured 2026-01-02 03:04 UTC: berth 0.1.0 (abc), containerd 1.6.20, runc, bridge and portmap.",
     "Debian GNU/Linux 12, Linux 6.6, 4 cores of ARM Cortex-A76, 8 GB (Raspberry Pi 5).",
-    "One pod 100 times, 100 pods 4 times, idle for 60 s after each of 5 starts of the agent; floor and agent alternated who began. All pods are bare: without a service account token and without volumes.",
+    "One pod 100 times, 100 pods 4 times, idle for 60 s after each of 4 starts of the agent, and for 310 s after another, without pods and with 100; floor and agent alternated who began. All pods are bare: without a service account token and without volumes.",
     "CPUs in use before: 1.2 %; load at the end: 1.00.",
     "What other processes used meanwhile was not measured.",
   ]);

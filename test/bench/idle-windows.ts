@@ -33,6 +33,29 @@ export function joined<Window extends object>(windows: readonly Window[]): Windo
   return Object.fromEntries(all) as Window;
 }
 
+/** The idle windows of a part: one after each of several starts of its agents. */
+export interface IdleEffort {
+  readonly idlePeriods: number;
+  /** How long each window lasts, but for the last one. */
+  readonly idleMs: number;
+  /** How long the window after the last start lasts. */
+  readonly lastIdleMs: number;
+}
+
+/** Berth lists the runtime again, and looks for what is left over, five minutes after a start. It is in a window that begins in the first minute and lasts as long. */
+export const RELIST_IDLE_MS = 310_000;
+
+export const idleMsOf = ({ idlePeriods, idleMs, lastIdleMs }: IdleEffort, period: number): number =>
+  period === idlePeriods - 1 ? lastIdleMs : idleMs;
+
+/** The windows in words: `idle for 30 s after each of 4 starts of both agents, and for 310 s after another`. */
+export function describeIdle({ idlePeriods, idleMs, lastIdleMs }: IdleEffort, agents: string): string {
+  const seconds = (ms: number) => `${ms / 1000} s`;
+  if (idlePeriods === 1) return `idle for ${seconds(lastIdleMs)} after one start of ${agents}`;
+  if (lastIdleMs === idleMs) return `idle for ${seconds(idleMs)} after each of ${idlePeriods} starts of ${agents}`;
+  return `idle for ${seconds(idleMs)} after each of ${idlePeriods - 1} starts of ${agents}, and for ${seconds(lastIdleMs)} after another`;
+}
+
 /** In percent of one core. */
 export const cpuPercentOf = ({ cpuMs, lastedMs }: Pick<UsageWindow, "cpuMs" | "lastedMs">): number =>
   (100 * cpuMs) / lastedMs;
@@ -69,19 +92,19 @@ export async function measureWindow<Side extends string>(
 }
 
 /**
- * Measures `periods` windows, before each of which every agent starts again. They alternate who begins. `measure` also waits until the
- * new agents are idle.
+ * Measures `periods` windows, before each of which every agent starts again. They alternate who begins. `measure` gets the
+ * number of the period, from 0, and also waits until the new agents are idle.
  */
 export async function measurePeriods<Side extends string, Window>(
   sides: readonly Side[],
   periods: number,
   restart: (side: Side) => Promise<unknown>,
-  measure: () => Promise<Readonly<Record<Side, Window>>>,
+  measure: (period: number) => Promise<Readonly<Record<Side, Window>>>,
 ): Promise<Readonly<Record<Side, OfStarts<Window>>>> {
   const windows = new Map<Side, Window[]>(sides.map((side) => [side, []]));
   for (let period = 0; period < periods; period++) {
     for (const side of period % 2 === 0 ? sides : sides.toReversed()) await restart(side);
-    const measuredWindows = await measure();
+    const measuredWindows = await measure(period);
     for (const side of sides) windows.get(side)?.push(measuredWindows[side]);
   }
   const all = new Map<Side, OfStarts<Window>>();

@@ -4,7 +4,16 @@ import { builtVersion } from "../../upstream/programs.ts";
 import { benchPod, usualPod } from "../bench-pod.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Floor } from "../floor/raw-cri-floor.ts";
-import { measurePeriods, measureWindow, type OfStarts, type UsageWindow } from "../idle-windows.ts";
+import {
+  describeIdle,
+  type IdleEffort,
+  idleMsOf,
+  measurePeriods,
+  measureWindow,
+  type OfStarts,
+  RELIST_IDLE_MS,
+  type UsageWindow,
+} from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round, type Subject } from "../measure-rounds.ts";
 import { usageOf } from "../process-usage.ts";
 import { takeTurns } from "../turns.ts";
@@ -13,13 +22,10 @@ import { type ApiWatch, nodesPath, podsPath } from "./api-watch.ts";
 import type { AuditLog, NodeRequests } from "./audit-log.ts";
 import type { ComparedNode } from "./compared-node.ts";
 
-/** The number of repetitions and the duration of the idle phases. */
-export interface ClusterEffort {
+/** The number of repetitions and the duration of the idle phases: without pods, and with many. */
+export interface ClusterEffort extends IdleEffort {
   readonly singles: number;
   readonly batches: number;
-  /** The starts of both agents after each of which they are idle, without pods and with many, for `idleMs`. */
-  readonly idlePeriods: number;
-  readonly idleMs: number;
   readonly starts: number;
   readonly exits: number;
 }
@@ -29,6 +35,7 @@ export const thoroughClusterEffort: ClusterEffort = {
   batches: 7,
   idlePeriods: 7,
   idleMs: 60_000,
+  lastIdleMs: RELIST_IDLE_MS,
   starts: 200,
   exits: 200,
 };
@@ -39,6 +46,7 @@ export const publishedClusterEffort: ClusterEffort = {
   batches: 5,
   idlePeriods: 5,
   idleMs: 30_000,
+  lastIdleMs: RELIST_IDLE_MS,
   starts: 60,
   exits: 60,
 };
@@ -49,14 +57,15 @@ export const quickClusterEffort: ClusterEffort = {
   batches: 1,
   idlePeriods: 1,
   idleMs: 10_000,
+  lastIdleMs: 10_000,
   starts: 1,
   exits: 3,
 };
 
 export function describeClusterEffort(effort: ClusterEffort): string {
-  const { singles, batches, idlePeriods, idleMs, starts, exits } = effort;
+  const { singles, batches, starts, exits } = effort;
   const often = `One pod ${singles} times, a usual one as often, ${BATCH_SIZE} pods ${batches} times, ${starts} agent starts, ${exits} container exits`;
-  const idle = `idle for ${idleMs / 1000} s after each of ${idlePeriods} starts of both agents, without pods and with ${BATCH_SIZE}, both at the same time`;
+  const idle = `${describeIdle(effort, "both agents")}, without pods and with ${BATCH_SIZE}, both at the same time`;
   return `${often}, ${idle}; otherwise floor, kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. Pods are bare, without a service account token and without volumes; usual ones have the token.`;
 }
 
@@ -126,10 +135,10 @@ export async function measureCluster(
   const { members, names, print } = subjects;
   print(`process start → node Ready, ${effort.starts} times each`);
   const starts = await alternate(members, effort.starts, (member) => measureNodeStart(subjects, member));
-  print(`idle without pods, ${effort.idlePeriods} × ${effort.idleMs / 1000} s`);
-  const idleEmpty = await measurePeriods(AGENTS, effort.idlePeriods, restartOf(members), async () => {
+  print(`without pods: ${describeIdle(effort, "both agents")}`);
+  const idleEmpty = await measurePeriods(AGENTS, effort.idlePeriods, restartOf(members), async (period) => {
     await pause(AGENT_WARM_UP_MS);
-    return await measureIdle(subjects, effort.idleMs);
+    return await measureIdle(subjects, idleMsOf(effort, period));
   });
   print(`one pod, ${effort.singles} times each, after a warm-up turn`);
   const single = async (side: Side, turn: number): Promise<FloorRound> =>
@@ -252,17 +261,17 @@ export const restartOf = (members: PerAgent<ComparedNode>) => async (side: keyof
 /** New agents start their pods, which is not measured, and both nodes run them at the same time. */
 export async function measureIdleWithPods(
   subjects: ClusterSubjects,
-  { idlePeriods, idleMs }: Pick<ClusterEffort, "idlePeriods" | "idleMs">,
+  effort: IdleEffort,
   count: number,
   specOverrides: Partial<PodSpec> = {},
 ): Promise<PerAgent<NodeIdle>> {
   const { members, names, print } = subjects;
-  print(`idle with ${count} pods, ${idlePeriods} × ${idleMs / 1000} s`);
-  return await measurePeriods(AGENTS, idlePeriods, restartOf(members), async () => {
+  print(`with ${count} pods: ${describeIdle(effort, "both agents")}`);
+  return await measurePeriods(AGENTS, effort.idlePeriods, restartOf(members), async (period) => {
     const podsOf = { kubelet: names(count), berth: names(count) };
     for (const side of AGENTS) await startPods(subjects, members[side], podsOf[side], specOverrides);
     await pause(SETTLE_IDLE_MS);
-    const idle = await measureIdle(subjects, idleMs);
+    const idle = await measureIdle(subjects, idleMsOf(effort, period));
     await Promise.all(AGENTS.map((side) => deletePods(subjects, podsOf[side])));
     return idle;
   });

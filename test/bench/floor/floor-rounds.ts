@@ -1,36 +1,42 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
 import { podShape } from "../bench-pod.ts";
-import { measurePeriods, measureWindow, type Periods, type UsageWindow } from "../idle-windows.ts";
+import {
+  describeIdle,
+  type IdleEffort,
+  idleMsOf,
+  measurePeriods,
+  measureWindow,
+  type Periods,
+  RELIST_IDLE_MS,
+  type UsageWindow,
+} from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round, type Subject } from "../measure-rounds.ts";
 import { type Memory, memoryOf } from "../process-usage.ts";
 import type { Floor } from "./raw-cri-floor.ts";
 import type { StaticPodAgent } from "./static-pod-agent.ts";
 
-/** The number of repetitions and the duration of the idle phases. */
-export interface FloorEffort {
+/** The number of repetitions and the duration of the idle phases: without pods, and with many. */
+export interface FloorEffort extends IdleEffort {
   readonly singles: number;
   readonly batches: number;
-  /** The starts of the agent after each of which it is idle, without pods and with many, for `idleMs`. */
-  readonly idlePeriods: number;
-  readonly idleMs: number;
   readonly starts: number;
 }
 
 export const thoroughFloorEffort: FloorEffort = {
-  ...{ singles: 200, batches: 7, starts: 7, idlePeriods: 7, idleMs: 60_000 },
+  ...{ singles: 200, batches: 7, starts: 7, idlePeriods: 7, idleMs: 60_000, lastIdleMs: RELIST_IDLE_MS },
 };
 /** The fewest repetitions that decide anything. */
 export const publishedFloorEffort: FloorEffort = {
-  ...{ singles: 60, batches: 5, starts: 5, idlePeriods: 5, idleMs: 30_000 },
+  ...{ singles: 60, batches: 5, starts: 5, idlePeriods: 5, idleMs: 30_000, lastIdleMs: RELIST_IDLE_MS },
 };
 /** Shows that everything runs; decides nothing. */
 export const quickFloorEffort: FloorEffort = {
-  ...{ singles: 5, batches: 1, starts: 1, idlePeriods: 1, idleMs: 10_000 },
+  ...{ singles: 5, batches: 1, starts: 1, idlePeriods: 1, idleMs: 10_000, lastIdleMs: 10_000 },
 };
 
-export const describeFloorEffort = ({ singles, batches, idlePeriods, idleMs }: FloorEffort): string =>
-  `One pod ${singles} times, ${BATCH_SIZE} pods ${batches} times, idle for ${idleMs / 1000} s after each of ${idlePeriods} starts of the agent; floor and agent alternated who began. ${podShape}`;
+export const describeFloorEffort = (effort: FloorEffort): string =>
+  `One pod ${effort.singles} times, ${BATCH_SIZE} pods ${effort.batches} times, ${describeIdle(effort, "the agent")}, without pods and with ${BATCH_SIZE}; floor and agent alternated who began. ${podShape}`;
 
 export const BATCH_SIZE = 100;
 
@@ -75,8 +81,8 @@ export async function measureFloorComparison(subjects: FloorSubjects, effort: Fl
   const { agent, floor, names, print } = subjects;
   print("berth version");
   const version = await timeVersion(subjects.binary, effort.singles);
-  print(`idle without pods, ${effort.idlePeriods} × ${effort.idleMs / 1000} s`);
-  const idleEmpty = await measureIdlePeriods(agent, effort, () => measureIdle(agent, effort.idleMs));
+  print(`without pods: ${describeIdle(effort, "the agent")}`);
+  const idleEmpty = await measureIdlePeriods(agent, effort, (idleMs) => measureIdle(agent, idleMs));
   print(`one pod, ${effort.singles} times each, after a warm-up round`);
   await measurePair(subjects, 1, 0);
   const singles = [];
@@ -98,10 +104,10 @@ export async function measureFloorComparison(subjects: FloorSubjects, effort: Fl
   }
   await pause(SETTLE_MS);
   const memoryAfter = await memoryOf(agent.pid);
-  print(`idle with ${BATCH_SIZE} pods, ${effort.idlePeriods} × ${effort.idleMs / 1000} s`);
-  const idleFull = await measureIdlePeriods(agent, effort, async () => {
+  print(`with ${BATCH_SIZE} pods: ${describeIdle(effort, "the agent")}`);
+  const idleFull = await measureIdlePeriods(agent, effort, async (idleMs) => {
     await measureStarts(agent, names(BATCH_SIZE));
-    const idle = await measureIdle(agent, effort.idleMs);
+    const idle = await measureIdle(agent, idleMs);
     await measureRemovals(agent);
     return idle;
   });
@@ -150,11 +156,11 @@ const SETTLE_MS = 10_000;
 
 async function measureIdlePeriods(
   agent: StaticPodAgent,
-  { idlePeriods }: FloorEffort,
-  measure: () => Promise<AgentIdle>,
+  effort: FloorEffort,
+  measure: (idleMs: number) => Promise<AgentIdle>,
 ): Promise<Periods<AgentIdle>> {
-  const measureSide = async () => ({ agent: await measure() });
-  return (await measurePeriods(["agent"], idlePeriods, () => agent.restart(), measureSide)).agent;
+  const measureSide = async (period: number) => ({ agent: await measure(idleMsOf(effort, period)) });
+  return (await measurePeriods(["agent"], effort.idlePeriods, () => agent.restart(), measureSide)).agent;
 }
 
 async function measureIdle(agent: StaticPodAgent, idleMs: number): Promise<AgentIdle> {

@@ -5,10 +5,11 @@ import { builtVersion } from "../../upstream/programs.ts";
 import { podShape } from "../bench-pod.ts";
 import type { ClusterBenchOptions } from "../cluster/cluster-bench.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
+import { describeIdle } from "../idle-windows.ts";
 import { IDLE_PODS, type NetworkEffort, type NetworkResult } from "./network-rounds.ts";
 
-export const describeNetworkEffort = ({ singles, batches, cpuRounds, idlePeriods, idleMs }: NetworkEffort): string =>
-  `One pod ${singles} times, ${BATCH_SIZE} pods ${batches} times, CPU ${cpuRounds} times, idle for ${idleMs / 1000} s after each of ${idlePeriods} starts of the agents, without pods and with ${IDLE_PODS}; floor, kubelet ${builtVersion().split("-")[0]} and berth with the chain of the runtime, with the same chain and with the built-in network alternated who began, as nodes of one cluster in a network namespace of their own; agents that were not measured were stopped (SIGSTOP). ${podShape}`;
+export const describeNetworkEffort = (effort: NetworkEffort): string =>
+  `One pod ${effort.singles} times, ${BATCH_SIZE} pods ${effort.batches} times, CPU ${effort.cpuRounds} times, ${describeIdle(effort, "the agents")}, without pods and with ${IDLE_PODS}; floor, kubelet ${builtVersion().split("-")[0]} and berth with the chain of the runtime, with the same chain and with the built-in network alternated who began, as nodes of one cluster in a network namespace of their own; agents that were not measured were stopped (SIGSTOP). ${podShape}`;
 
 export type NetworkBenchOptions = Omit<ClusterBenchOptions, "effort"> & { readonly effort: NetworkEffort };
 

@@ -14,7 +14,14 @@ import {
 import type { ComparedNode } from "../cluster/compared-node.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Floor, FloorOptions } from "../floor/raw-cri-floor.ts";
-import { measurePeriods, type Periods } from "../idle-windows.ts";
+import {
+  describeIdle,
+  type IdleEffort,
+  idleMsOf,
+  measurePeriods,
+  type Periods,
+  RELIST_IDLE_MS,
+} from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round } from "../measure-rounds.ts";
 import { takeTurns } from "../turns.ts";
 import { type CallTimes, type CallTotals, callTimesBetween } from "./call-times.ts";
@@ -23,25 +30,22 @@ import { type IdleWindow, measureIdleAgents } from "./network-idle.ts";
 import { NETWORK_SIDES, type NetworkSide } from "./network-nodes.ts";
 import type { RunningAgents } from "./running-agents.ts";
 
-export interface NetworkEffort {
+export interface NetworkEffort extends IdleEffort {
   readonly singles: number;
   readonly batches: number;
   readonly cpuRounds: number;
-  /** The starts of the agents after each of which they are idle, without pods and with some, for `idleMs`. */
-  readonly idlePeriods: number;
-  readonly idleMs: number;
 }
 
 export const thoroughNetworkEffort: NetworkEffort = {
-  ...{ singles: 200, batches: 7, cpuRounds: 7, idlePeriods: 7, idleMs: 60_000 },
+  ...{ singles: 200, batches: 7, cpuRounds: 7, idlePeriods: 7, idleMs: 60_000, lastIdleMs: RELIST_IDLE_MS },
 };
 /** The fewest repetitions that decide anything. */
 export const publishedNetworkEffort: NetworkEffort = {
-  ...{ singles: 60, batches: 5, cpuRounds: 5, idlePeriods: 5, idleMs: 20_000 },
+  ...{ singles: 60, batches: 5, cpuRounds: 5, idlePeriods: 5, idleMs: 20_000, lastIdleMs: RELIST_IDLE_MS },
 };
 /** Shows that everything runs; decides nothing. */
 export const quickNetworkEffort: NetworkEffort = {
-  ...{ singles: 3, batches: 1, cpuRounds: 1, idlePeriods: 1, idleMs: 5_000 },
+  ...{ singles: 3, batches: 1, cpuRounds: 1, idlePeriods: 1, idleMs: 5_000, lastIdleMs: 5_000 },
 };
 
 /** A value of each node. */
@@ -181,20 +185,21 @@ const IDLE_SETTLE_MS = 20_000;
 
 async function measureIdle(
   { nodes, agents, print }: NetworkSubjects,
-  { idlePeriods, idleMs }: NetworkEffort,
+  effort: NetworkEffort,
   pods = 0,
 ): Promise<IdlePeriods> {
-  print(`idle with ${pods} pods, ${idlePeriods} × ${idleMs / 1000} s`);
+  print(`with ${pods} pods: ${describeIdle(effort, "the agents")}`);
   // An agent that is stopped by SIGSTOP would not end.
   await agents.only(IDLE_SIDES);
   const restart = async (side: IdleSide) => {
     await nodes[side].stop();
     await nodes[side].start();
   };
-  return await measurePeriods(IDLE_SIDES, idlePeriods, restart, async () => {
+  return await measurePeriods(IDLE_SIDES, effort.idlePeriods, restart, async (period) => {
     await pause(IDLE_SETTLE_MS);
     const { kubelet, chain, builtin } = nodes;
-    return await measureIdleAgents({ kubelet: kubelet.pid, chain: chain.pid, builtin: builtin.pid }, idleMs);
+    const pids = { kubelet: kubelet.pid, chain: chain.pid, builtin: builtin.pid };
+    return await measureIdleAgents(pids, idleMsOf(effort, period));
   });
 }
 

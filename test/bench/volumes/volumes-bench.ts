@@ -19,13 +19,14 @@ import {
   spreadMs,
   startPods,
 } from "../cluster/cluster-rounds.ts";
+import { describeIdle, type IdleEffort, RELIST_IDLE_MS } from "../idle-windows.ts";
 import { takeTurns } from "../turns.ts";
 import { measureChangesInTurn, measureChangesWithinPeriod, startWithConfigMap } from "./changed-files.ts";
 import type { PodReads } from "./object-reads.ts";
 import { measureReads } from "./read-rounds.ts";
 import { createObjects, OBJECTS, podWithObjects, REFERENCES } from "./volume-pods.ts";
 
-export interface VolumesEffort {
+export interface VolumesEffort extends IdleEffort {
   /** In each turn both agents start one pod of both kinds. */
   readonly turns: number;
   /** Starts of Berth with objects that no other pod uses. */
@@ -33,30 +34,44 @@ export interface VolumesEffort {
   readonly changes: number;
   /** The kubelet needs a minute and more for each. */
   readonly kubeletChanges: number;
-  readonly idlePeriods: number;
-  readonly idleMs: number;
 }
 
 export const thoroughVolumesEffort: VolumesEffort = {
-  ...{ turns: 200, reads: 200, changes: 200, kubeletChanges: 20, idlePeriods: 7, idleMs: 60_000 },
+  ...{
+    turns: 200,
+    reads: 200,
+    changes: 200,
+    kubeletChanges: 20,
+    idlePeriods: 7,
+    idleMs: 60_000,
+    lastIdleMs: RELIST_IDLE_MS,
+  },
 };
 /** The fewest repetitions that decide anything. */
 export const publishedVolumesEffort: VolumesEffort = {
-  ...{ turns: 60, reads: 60, changes: 60, kubeletChanges: 10, idlePeriods: 5, idleMs: 30_000 },
+  ...{
+    turns: 60,
+    reads: 60,
+    changes: 60,
+    kubeletChanges: 10,
+    idlePeriods: 5,
+    idleMs: 30_000,
+    lastIdleMs: RELIST_IDLE_MS,
+  },
 };
 /** Shows that everything runs; decides nothing. */
 export const quickVolumesEffort: VolumesEffort = {
-  ...{ turns: 2, reads: 3, changes: 3, kubeletChanges: 1, idlePeriods: 1, idleMs: 10_000 },
+  ...{ turns: 2, reads: 3, changes: 3, kubeletChanges: 1, idlePeriods: 1, idleMs: 10_000, lastIdleMs: 10_000 },
 };
 
 /** The number of usual pods of an idle node. */
 export const IDLE_PODS = 50;
 
 export function describeVolumesEffort(effort: VolumesEffort): string {
-  const { turns, reads, changes, kubeletChanges, idlePeriods, idleMs } = effort;
+  const { turns, reads, changes, kubeletChanges } = effort;
   const starts = `A pod with ${OBJECTS} ConfigMaps, ${OBJECTS} Secrets and a token and a bare pod ${turns} times each, while another pod uses the same objects; ${reads} times on berth alone while no other pod does`;
   const changed = `a ConfigMap changed ${changes} times on berth, and ${kubeletChanges} times on the kubelet, whose pods have one each`;
-  return `${starts}; ${changed}; idle for ${idleMs / 1000} s after each of ${idlePeriods} starts of both agents with ${IDLE_PODS} usual pods, both at the same time; kubelet ${builtVersion().split("-")[0]} and berth as two nodes of one cluster, in turns where both start pods.`;
+  return `${starts}; ${changed}; ${describeIdle(effort, "both agents")}, with ${IDLE_PODS} usual pods, both at the same time; kubelet ${builtVersion().split("-")[0]} and berth as two nodes of one cluster, in turns where both start pods.`;
 }
 
 /** From the create request to Ready, in milliseconds; the samples at the same place are a pair. */

@@ -31,35 +31,17 @@ export interface ClusterEffort extends IdleEffort {
 }
 
 export const thoroughClusterEffort: ClusterEffort = {
-  singles: 200,
-  batches: 7,
-  idlePeriods: 7,
-  idleMs: 60_000,
-  lastIdleMs: RELIST_IDLE_MS,
-  starts: 200,
-  exits: 200,
+  ...{ singles: 200, batches: 7, starts: 200, exits: 200, idlePeriods: 7, idleMs: 60_000, lastIdleMs: RELIST_IDLE_MS },
 };
 
 /** The fewest repetitions that decide anything. */
 export const publishedClusterEffort: ClusterEffort = {
-  singles: 60,
-  batches: 5,
-  idlePeriods: 5,
-  idleMs: 30_000,
-  lastIdleMs: RELIST_IDLE_MS,
-  starts: 60,
-  exits: 60,
+  ...{ singles: 60, batches: 5, starts: 60, exits: 60, idlePeriods: 5, idleMs: 30_000, lastIdleMs: RELIST_IDLE_MS },
 };
 
 /** Shows that everything runs; decides nothing. */
 export const quickClusterEffort: ClusterEffort = {
-  singles: 5,
-  batches: 1,
-  idlePeriods: 1,
-  idleMs: 10_000,
-  lastIdleMs: 10_000,
-  starts: 1,
-  exits: 3,
+  ...{ singles: 5, batches: 1, starts: 1, exits: 3, idlePeriods: 1, idleMs: 10_000, lastIdleMs: 10_000 },
 };
 
 export function describeClusterEffort(effort: ClusterEffort): string {

@@ -3,15 +3,16 @@ import { listAddresses } from "../../host/netlink/addresses.ts";
 import { REMOVAL_GROUP } from "../../host/netlink/link-removal.ts";
 import { findLink, type Link } from "../../host/netlink/links.ts";
 import { NETLINK_ROUTE, type NetworkNamespace } from "../../host/netlink/netlink.ts";
-import { hasChain, listEntries, type MapEntry } from "../../host/netlink/nftables.ts";
+import { countRules } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import { hostLinkName } from "./attachment-names.ts";
 import type { AttachmentRecord } from "./attachment-store.ts";
-import { hostPortsOf } from "./host-ports.ts";
+import { hostPortsOf, presentEntries } from "./host-ports.ts";
+import { forwardingOf, missingGateways } from "./network.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
-import { masqueradeChain, TABLE } from "./ruleset.ts";
+import { findMissingRules, TABLE } from "./ruleset.ts";
 
 /** What an attachment has: its links, or the first difference from its record as a sentence. */
 export type Inspection =
@@ -34,8 +35,9 @@ export function inspect(
   if (!host.isUp) return { problem: `the link ${name} is down` };
   // DEL was killed between its marking of the link and the removal; the next removal of any link removes this one too.
   if (host.group === REMOVAL_GROUP) return { problem: `the link ${name} is about to be removed` };
-  const ofRules = inspectRules(node, conf, attachment);
-  if (ofRules !== undefined) return { problem: ofRules };
+  const ofNetwork = inspectNetwork(node, conf, bridge) ?? inspectRules(node, conf, attachment);
+  if (ofNetwork !== undefined)
+    return { problem: `${ofNetwork}; the next ADD of the network ${conf.name} puts it back` };
   const inside = node.netlink.runIn(namespace, () => node.netlink.openSocket(NETLINK_ROUTE));
   try {
     const found = inspectInside(inside, conf, namespace.path, attachment);
@@ -45,21 +47,22 @@ export function inspect(
   }
 }
 
-function inspectRules(node: NodeNetwork, conf: BuiltinConf, attachment: AttachmentRecord): string | undefined {
-  if (!hasChain(node.netfilter, TABLE, masqueradeChain(conf.name)))
-    return `the nftables chain ${masqueradeChain(conf.name)} of the table inet ${TABLE} is missing`;
-  const wanted = hostPortsOf(conf.name, attachment);
-  const present = new Set(
-    [...new Set(wanted.map(({ map }) => map))].flatMap((map) =>
-      listEntries(node.netfilter, TABLE, map).map((entry) => entryText({ ...entry, map })),
-    ),
-  );
-  const missing = wanted.find((entry) => !present.has(entryText(entry)));
-  return missing === undefined ? undefined : `${missing.what} is missing in the nftables map ${missing.map}`;
+function inspectNetwork(node: NodeNetwork, conf: BuiltinConf, bridge: Link): string | undefined {
+  const [gateway] = missingGateways(node, conf, bridge);
+  if (gateway !== undefined) return `the bridge ${bridge.name} has lost its address ${formatPrefix(gateway)}`;
+  const off = forwardingOf(conf).find((path) => node.readSysctl(path) === "0");
+  return off && `/proc/sys/net/${off} is 0, so that the node forwards nothing for its pods; it must be 1`;
 }
 
-const entryText = ({ map, key, data }: Pick<MapEntry, "map" | "key" | "data">) =>
-  `${map} ${key.join(".")} ${data.join(".")}`;
+function inspectRules(node: NodeNetwork, conf: BuiltinConf, attachment: AttachmentRecord): string | undefined {
+  const rules = findMissingRules(conf, countRules(node.netfilter, TABLE));
+  if (rules !== undefined)
+    return `the nftables chain ${rules.chain} of the table inet ${TABLE} has ${rules.present} of its ${rules.needed} rules`;
+  const wanted = hostPortsOf(conf.name, attachment);
+  const present = new Set(presentEntries(node, wanted));
+  const missing = wanted.find((entry) => !present.has(entry));
+  return missing && `${missing.what} is missing in the nftables map ${missing.map}`;
+}
 
 function inspectInside(
   inside: NetlinkSocket,

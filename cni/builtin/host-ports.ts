@@ -37,10 +37,27 @@ export function openRecordedPorts(node: NodeNetwork, network: string, attachment
 /** The kernel's codes for a key that a map has with another value. */
 const TAKEN: readonly string[] = ["EBUSY", "EEXIST"];
 
-/** Opens the host ports of an attachment, at 127.0.0.1 too. Throws `CniError` if another pod has one of them. */
-export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, attachment: AttachmentRecord): void {
+/** Those of the entries that the maps have. Reads only the maps that the entries are of. */
+export function presentEntries(node: NodeNetwork, entries: readonly MapEntry[]): readonly MapEntry[] {
+  const maps = [...new Set(entries.map(({ map }) => map))];
+  const present = new Set(
+    maps.flatMap((map) => listEntries(node.netfilter, TABLE, map).map((entry) => entryText({ ...entry, map }))),
+  );
+  return entries.filter((entry) => present.has(entryText(entry)));
+}
+
+const entryText = ({ map, key, data }: Pick<MapEntry, "map" | "key" | "data">) =>
+  `${map} ${key.join(".")} ${data.join(".")}`;
+
+/** Opens the host ports of an attachment, at 127.0.0.1 too, and returns their entries. Throws `CniError` if another pod has one of them. */
+export function openHostPorts(
+  node: NodeNetwork,
+  network: string,
+  bridge: Link,
+  attachment: AttachmentRecord,
+): readonly MapEntry[] {
   const entries = hostPortsOf(network, attachment);
-  if (entries.length === 0) return;
+  if (entries.length === 0) return entries;
   if (bytesOf(attachment.addresses).some(({ length }) => length === 4)) setRouteLocalnet(node.route, bridge);
   try {
     addEntries(node.netfilter, TABLE, entries);
@@ -50,6 +67,7 @@ export function openHostPorts(node: NodeNetwork, network: string, bridge: Link, 
     throw new CniError(builtinCodes.hostPort, `another pod has ${refused}`, { details: error.message, cause: error });
   }
   endConnections(node, attachment);
+  return entries;
 }
 
 /** Closes all host ports that lead to a pod's address for which `isGone` holds, whatever the record says. */

@@ -2,30 +2,34 @@ import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/i
 import { listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
 import { unlessCode } from "../../host/netlink/error.ts";
 import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
-import { change, hasChain } from "../../host/netlink/nftables.ts";
+import { change, countRules, type MapEntry, readGeneration } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
 import { CniError } from "../error.ts";
-import { bridgeAlias, macOf } from "./attachment-names.ts";
-import type { AttachmentStore } from "./attachment-store.ts";
+import { bridgeAlias, formatId, macOf } from "./attachment-names.ts";
+import type { AttachmentRecord, AttachmentStore } from "./attachment-store.ts";
 import { builtinCodes } from "./errors.ts";
-import { openRecordedPorts } from "./host-ports.ts";
+import { hostPortsOf, openRecordedPorts, presentEntries } from "./host-ports.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
-import { masqueradeChain, networkRules, sharedRules, TABLE } from "./ruleset.ts";
+import { findMissingRules, networkRules, sharedRules, TABLE } from "./ruleset.ts";
 
 /** The bridge of a network, which is up, and the configuration (`fingerprint`) by which it and the rules were made. */
 export interface NetworkBridge {
   readonly fingerprint: string;
   readonly bridge: Link;
   readonly mtu: number;
+  /** The last generation of nftables in which the rules and the host ports were found complete; undefined before they are looked at. */
+  readonly generation: number | undefined;
+  /** The map entries of the attachments with host ports, by the id as text. ADD adds those of its pod, DEL removes them. */
+  readonly hostPorts: Map<string, readonly MapEntry[]>;
 }
 
 const DEFAULT_MTU = 1500;
 
 /**
  * Makes what all pods of a network share, as far as it is absent: the bridge with its gateways, forwarding, and the rules
- * with the host ports of the recorded attachments. `known` is the result of the last call: as long as the bridge and the
- * rules are there, nothing is made. Throws `NetlinkError`, or `CniError` if the bridge belongs to another network.
+ * with the host ports of the recorded attachments. `known` is the result of the last call: as long as all of it is there,
+ * nothing is made; undefined makes all of it again. Throws `NetlinkError`, or `CniError` if the bridge belongs to another network.
  */
 export function ensureNetwork(
   node: NodeNetwork,
@@ -36,21 +40,42 @@ export function ensureNetwork(
   const fingerprint = fingerprintOf(conf);
   const bridge = findLink(node.route, conf.bridge);
   const isKnown = known?.fingerprint === fingerprint && known.bridge.index === bridge?.index && bridge.isUp;
-  if (isKnown && hasChain(node.netfilter, TABLE, masqueradeChain(conf.name))) return known;
+  const complete = isKnown ? ifComplete(node, conf, known) : undefined;
+  if (complete !== undefined) return complete;
   const mtu = conf.mtu ?? defaultMtu(node);
   // By the folder a later removal finds what follows, even if no attachment is ever recorded.
   store.makeFolders();
   // The rules come first: they guard 127.0.0.0/8 before any pod is on the bridge.
-  ensureRules(node, conf, store);
+  const hostPorts = ensureRules(node, conf, store);
   const made = ensureBridge(node, conf, mtu, bridge);
   node.setSysctl(`ipv6/conf/${conf.bridge}/accept_ra`, "0");
   // Otherwise the kernel finds no pod by IPv6 for the first second or two, while it checks the bridge's own address.
   node.setSysctl(`ipv6/conf/${conf.bridge}/accept_dad`, "0");
   ensureGateways(node, conf, made);
-  const families = new Set(conf.ranges.flat().map(({ subnet }) => subnet.bytes.length));
-  if (families.has(4)) node.setSysctl("ipv4/ip_forward", "1");
-  if (families.has(16)) node.setSysctl("ipv6/conf/all/forwarding", "1");
-  return { fingerprint, bridge: made, mtu };
+  for (const path of forwardingOf(conf)) node.setSysctl(path, "1");
+  // Another program may have changed the rules since they were made, so the next call looks at them.
+  return { fingerprint, bridge: made, mtu, generation: undefined, hostPorts };
+}
+
+/**
+ * `known`, if all that it says is still there; forwarding that is off is switched on. While nothing has changed, that is two requests and a
+ * read of a file for each family. With another generation the rules are read too, and the maps if they are to have host ports.
+ */
+function ifComplete(node: NodeNetwork, conf: BuiltinConf, known: NetworkBridge): NetworkBridge | undefined {
+  for (const path of forwardingOf(conf)) node.setSysctl(path, "1");
+  if (missingGateways(node, conf, known.bridge).length > 0) return undefined;
+  // It is read first: what changes during the look shows in the next one.
+  const generation = readGeneration(node.netfilter);
+  if (generation !== undefined && generation === known.generation) return known;
+  if (findMissingRules(conf, countRules(node.netfilter, TABLE)) !== undefined) return undefined;
+  const entries = [...known.hostPorts.values()].flat();
+  return presentEntries(node, entries).length < entries.length ? undefined : { ...known, generation };
+}
+
+/** The settings below /proc/sys/net without which the node forwards nothing for the pods. */
+export function forwardingOf({ ranges }: Pick<BuiltinConf, "ranges">): readonly string[] {
+  const families = new Set(ranges.flat().map(({ subnet }) => subnet.bytes.length));
+  return [...(families.has(4) ? ["ipv4/ip_forward"] : []), ...(families.has(16) ? ["ipv6/conf/all/forwarding"] : [])];
 }
 
 const fingerprintOf = ({ bridge, mtu, ipMasq, ranges }: BuiltinConf) =>
@@ -68,10 +93,28 @@ function defaultMtu(node: NodeNetwork): number {
   return link?.mtu ?? DEFAULT_MTU;
 }
 
-/** Replaces the rules as a whole; entries of host ports that exist stay. */
-function ensureRules(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): void {
+/** Replaces the rules as a whole; entries of host ports that exist stay. Returns the host ports of the recorded attachments. */
+function ensureRules(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): NetworkBridge["hostPorts"] {
   change(node.netfilter, [...sharedRules(), ...networkRules(conf)]);
-  openRecordedPorts(node, conf.name, store.list());
+  const withPorts = store.list().filter(({ hostPorts }) => hostPorts.length > 0);
+  openRecordedPorts(node, conf.name, withPorts);
+  return openPortsOf(node, conf.name, withPorts);
+}
+
+/** Without the ports that another pod has. */
+function openPortsOf(
+  node: NodeNetwork,
+  network: string,
+  attachments: readonly AttachmentRecord[],
+): NetworkBridge["hostPorts"] {
+  const wanted = attachments.map((each) => [formatId(each), hostPortsOf(network, each)] as const);
+  const present = new Set(
+    presentEntries(
+      node,
+      wanted.flatMap(([, entries]) => entries),
+    ),
+  );
+  return new Map(wanted.map(([id, entries]) => [id, entries.filter((entry) => present.has(entry))]));
 }
 
 function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present: Link | undefined): Link {
@@ -101,7 +144,6 @@ const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Arra
 function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): void {
   const wanted = gatewaysOf(conf);
   const present = listAddresses(node.route, bridge).filter(({ bytes }) => !isInNetwork(bytes, LINK_LOCAL));
-  const isSame = (a: IpPrefix) => (b: IpPrefix) => formatPrefix(a) === formatPrefix(b);
   const foreign = present.filter((each) => !wanted.some(isSame(each)));
   const refuse = (what: string, remedy: string) => {
     const [has, needs] = [foreign, wanted].map((all) => all.map(formatPrefix).join(", "));
@@ -115,6 +157,14 @@ function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): voi
   for (const prefix of foreign) removeAddress(node.route, bridge, prefix);
   for (const prefix of wanted.filter((each) => !present.some(isSame(each))))
     unlessCode(["EEXIST"], () => addAddressWithIpv6(node.route, bridge, prefix, node.setSysctl));
+}
+
+const isSame = (a: IpPrefix) => (b: IpPrefix) => formatPrefix(a) === formatPrefix(b);
+
+/** The addresses that the bridge does not have. */
+export function missingGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
+  const present = listAddresses(node.route, bridge);
+  return gatewaysOf(conf).filter((each) => !present.some(isSame(each)));
 }
 
 /** The addresses of the bridge. */

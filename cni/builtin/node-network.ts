@@ -23,6 +23,8 @@ export interface NodeNetwork {
   readonly disconnectLinks: DisconnectLinks;
   /** Writes a file below /proc/sys/net of the node, unless it has the value already. */
   setSysctl(path: string, value: string): void;
+  /** The value of a file below /proc/sys/net of the node. Undefined for one of IPv6 in a kernel without it. */
+  readSysctl(path: string): string | undefined;
   /** Whether a namespace is the node's own. */
   isOwn(namespace: NetworkNamespace): boolean;
   close(): void;
@@ -50,6 +52,7 @@ export function openNodeNetwork(
     removeLinks,
     disconnectLinks: deferred?.disconnect ?? removeLinks,
     setSysctl: (name, value) => inside(() => setSysctl(name, value)),
+    readSysctl: (name) => inside(() => readSysctl(name)),
     isOwn({ descriptor }) {
       const { dev, ino } = fstatSync(descriptor);
       return dev === own.dev && ino === own.ino;
@@ -63,17 +66,24 @@ export function openNodeNetwork(
   };
 }
 
+const SYSCTL_FOLDER = "/proc/sys/net";
+
 /**
  * Writes a file below /proc/sys/net of the namespace in which this thread is. Written only if it has another value: in a
  * container /proc/sys may be read-only, with the right value. A kernel without IPv6 has none of its files.
  */
 export function setSysctl(name: string, value: string): void {
-  const path = `/proc/sys/net/${name}`;
+  const present = readSysctl(name);
+  if (present !== undefined && present !== value) writeFileSync(`${SYSCTL_FOLDER}/${name}`, value);
+}
+
+function readSysctl(name: string): string | undefined {
   try {
-    if (readFileSync(path, "utf8").trim() !== value) writeFileSync(path, value);
+    return readFileSync(`${SYSCTL_FOLDER}/${name}`, "utf8").trim();
   } catch (error) {
     const isAbsent = error instanceof Error && "code" in error && error.code === "ENOENT";
     if (!isAbsent || !name.startsWith("ipv6/")) throw error;
+    return undefined;
   }
 }
 

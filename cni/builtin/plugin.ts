@@ -72,7 +72,9 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
         const store = openStore(join(folder, name));
         // DEL needs no more than the name: a list that is broken now must not keep pods from ending.
         if (call.verb === "DEL") {
-          await detach(node(), name, store, idOf(call), node().disconnectLinks);
+          const id = idOf(call);
+          networks.get(name)?.bridge?.hostPorts.delete(formatId(id));
+          await detach(node(), name, store, id, node().disconnectLinks);
           return undefined;
         }
         const known = networks.get(name) ?? { bridge: undefined, last: new Map() };
@@ -111,9 +113,8 @@ async function perform(
     case "GC": {
       const valid = readValidAttachments(call.conf);
       await collectGarbage(node, conf, store, valid);
-      // Puts back what another program has flushed, as long as pods need it. Without ranges the next ADD does.
-      if (store.list().length > 0 && conf.ranges.length > 0)
-        known.bridge = ensureNetwork(node, conf, store, known.bridge);
+      // Puts back all that another program may have removed, as long as pods need it. Without ranges the next ADD does.
+      if (store.list().length > 0 && conf.ranges.length > 0) known.bridge = ensureNetwork(node, conf, store, undefined);
       return undefined;
     }
   }
@@ -177,7 +178,8 @@ async function add(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore,
     try {
       const { attachment, allocations } = allocate(node, conf, store, id, known.last);
       const links = connectPod(node, { conf, network, id, namespace, allocations });
-      openHostPorts(node, conf.name, network.bridge, attachment);
+      const entries = openHostPorts(node, conf.name, network.bridge, attachment);
+      if (entries.length > 0) network.hostPorts.set(formatId(id), entries);
       return resultOf({ ...conf, ...links, ...attachment, bridge: network.bridge, netns: call.netns });
     } catch (error) {
       throw await undo(node, conf, store, id, toCniError(error));

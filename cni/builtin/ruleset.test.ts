@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { parseIp } from "../../host/ip-address.ts";
-import type { HostPort } from "./network-conf.ts";
-import { addressOfEntry, hostPortEntries } from "./ruleset.ts";
+import { type HostPort, readNetworkConf } from "./network-conf.ts";
+import { addressOfEntry, findMissingRules, hostPortEntries } from "./ruleset.ts";
 
 const ipv4 = parseIp("10.88.0.5") ?? new Uint8Array();
 const ipv6 = parseIp("fd00::5") ?? new Uint8Array();
@@ -59,4 +59,31 @@ describe("the map entries of a host port", () => {
     for (const entry of hostPortEntries(port, [ipv4, ipv6], "pods c1:eth0"))
       expect(hex(addressOfEntry(entry.map, entry))).toBe(entry.map === "host-ports-4" ? hex(ipv4) : hex(ipv6));
   });
+});
+
+describe("the first chain of a network with both families that has too few rules", () => {
+  const conf = (change: object = {}) =>
+    readNetworkConf({
+      ...{ name: "pods", bridge: "berth0", ranges: [[{ subnet: "10.88.0.0/24" }], [{ subnet: "fd00:88::/64" }]] },
+      ...change,
+    });
+  const whole = { guard: 2, "host-ports": 4, prerouting: 1, output: 2, "masquerade-pods": 7 };
+  const rows: readonly (readonly [string, Readonly<Record<string, number>>, object, string | undefined])[] = [
+    ["is none where all rules are there", whole, {}, undefined],
+    ["is none where another program has added rules", { ...whole, guard: 3, other: 1 }, {}, undefined],
+    ["is guard after a flush of the table", {}, {}, "guard has 0 of 2"],
+    ["is guard without one of its rules", { ...whole, guard: 1 }, {}, "guard has 1 of 2"],
+    ["is the one that looks up host ports", { ...whole, "host-ports": 0 }, {}, "host-ports has 0 of 4"],
+    ["is the hook of other machines", { ...whole, prerouting: 0 }, {}, "prerouting has 0 of 1"],
+    ["is the hook of the node", { ...whole, output: 1 }, {}, "output has 1 of 2"],
+    ["is that of the network", { ...whole, "masquerade-pods": 6 }, {}, "masquerade-pods has 6 of 7"],
+    ["is that of the network itself, not of another one", whole, { name: "lan" }, "masquerade-lan has 0 of 7"],
+    ["needs fewer rules without ipMasq", { ...whole, "masquerade-pods": 5 }, { ipMasq: false }, undefined],
+  ];
+  for (const [name, counts, change, expected] of rows)
+    test(name, () => {
+      const missing = findMissingRules(conf(change), new Map(Object.entries(counts)));
+      const text = missing && `${missing.chain} has ${missing.present} of ${missing.needed}`;
+      expect(text).toBe(expected as string);
+    });
 });

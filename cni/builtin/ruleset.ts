@@ -62,12 +62,18 @@ const inPrefix = (load: typeof loadSource, { bytes, bits }: IpPrefix, check: typ
   check(0, bytes),
 ];
 
+/** A rule of a chain. */
+interface Rule {
+  readonly chain: string;
+  readonly expressions: readonly NftExpression[];
+}
+
+const toRequest = ({ chain, expressions }: Rule) => newRule(TABLE, chain, expressions);
+
+const FAMILIES: readonly NftFamily[] = [4, 6];
+
 /** The table, and what all networks share. Maps that exist keep their entries. */
 export function sharedRules(): readonly NetlinkRequest[] {
-  const rule = (chain: string, expressions: readonly NftExpression[]) => newRule(TABLE, chain, expressions);
-  const isNotLoopback = [loadMeta("iif", 0), differs(0, u32(LOOPBACK_INDEX))];
-  const isLocal = [loadDestinationType(0), equals(0, RTN_LOCAL)];
-  const families: readonly NftFamily[] = [4, 6];
   return [
     newTable(TABLE),
     newChain(TABLE, "guard", { type: "filter", hook: "prerouting", priority: RAW }),
@@ -75,12 +81,22 @@ export function sharedRules(): readonly NetlinkRequest[] {
     newChain(TABLE, "prerouting", { type: "nat", hook: "prerouting", priority: DSTNAT }),
     newChain(TABLE, "output", { type: "nat", hook: "output", priority: DSTNAT }),
     ...["guard", "host-ports", "prerouting", "output"].map((chain) => flushChain(TABLE, chain)),
-    ...families.map((family) => hostPortMap(family)),
+    ...FAMILIES.map((family) => hostPortMap(family)),
+    ...rulesOfAll().map(toRequest),
+  ];
+}
+
+/** The rules that all networks share. */
+function rulesOfAll(): readonly Rule[] {
+  const rule = (chain: string, expressions: readonly NftExpression[]): Rule => ({ chain, expressions });
+  const isNotLoopback = [loadMeta("iif", 0), differs(0, u32(LOOPBACK_INDEX))];
+  const isLocal = [loadDestinationType(0), equals(0, RTN_LOCAL)];
+  return [
     // CVE-2020-8558: with route_localnet on the bridge a pod reaches services of the node that listen on 127.0.0.1.
     ...[loadDestination, loadSource].map((load) =>
       rule("guard", [...isFamily(4), ...isNotLoopback, ...inPrefix(load, LOOPBACK, equals), drop]),
     ),
-    ...families.flatMap((family) => [
+    ...FAMILIES.flatMap((family) => [
       rule("host-ports", [...isFamily(family), loadDestination(family, 0), ...toHostPort(family)]),
       rule("host-ports", [...isFamily(family), loadConstant(anyAddress(family), 0), ...toHostPort(family)]),
     ]),
@@ -126,14 +142,23 @@ export const isMasqueradeChain = (chain: string): boolean => chain.startsWith(MA
  * The rules of one network. Connections that leave it get the node's address, with `ipMasq`; those over a host port that
  * come from a pod of the network or from 127.0.0.1 do so always, as the answer would not come back to the node otherwise.
  */
-export function networkRules({ name, bridge, ipMasq, ranges }: BuiltinConf): readonly NetlinkRequest[] {
-  const chain = masqueradeChain(name);
-  const rule = (expressions: readonly NftExpression[]) => newRule(TABLE, chain, [...expressions, masquerade]);
-  const toBridge = [loadMeta("oifname", 0), equals(0, interfaceName(bridge))];
-  const subnets = ranges.flat().map(({ subnet }) => subnet);
+export function networkRules(conf: BuiltinConf): readonly NetlinkRequest[] {
+  const chain = masqueradeChain(conf.name);
   return [
     newChain(TABLE, chain, { type: "nat", hook: "postrouting", priority: SRCNAT }),
     flushChain(TABLE, chain),
+    ...rulesOfNetwork(conf).map(toRequest),
+  ];
+}
+
+type RulesInput = Pick<BuiltinConf, "name" | "bridge" | "ipMasq" | "ranges">;
+
+function rulesOfNetwork({ name, bridge, ipMasq, ranges }: RulesInput): readonly Rule[] {
+  const chain = masqueradeChain(name);
+  const rule = (expressions: readonly NftExpression[]): Rule => ({ chain, expressions: [...expressions, masquerade] });
+  const toBridge = [loadMeta("oifname", 0), equals(0, interfaceName(bridge))];
+  const subnets = ranges.flat().map(({ subnet }) => subnet);
+  return [
     rule([...isFamily(4), ...toBridge, ...inPrefix(loadSource, LOOPBACK, equals)]),
     ...subnets.flatMap((subnet) => {
       const family = familyOf(subnet.bytes.length);
@@ -152,6 +177,25 @@ export function networkRules({ name, bridge, ipMasq, ranges }: BuiltinConf): rea
 function wasHostPort(family: NftFamily): readonly NftExpression[] {
   const size = registersOf(family);
   return [loadMeta("l4proto", size), loadOriginalDestinationPort(size + 1), lookUp(mapOf(family), 0, RESULT)];
+}
+
+/** A chain that has fewer rules than a network needs. */
+export interface MissingRules {
+  readonly chain: string;
+  readonly present: number;
+  readonly needed: number;
+}
+
+/**
+ * The first chain, of those that all networks share and of the network's own one, that has fewer rules than Berth has made; undefined if
+ * none has. `counts` is how many rules each chain of the table has.
+ */
+export function findMissingRules(input: RulesInput, counts: ReadonlyMap<string, number>): MissingRules | undefined {
+  const needed = new Map<string, number>();
+  for (const { chain } of [...rulesOfAll(), ...rulesOfNetwork(input)]) needed.set(chain, (needed.get(chain) ?? 0) + 1);
+  return [...needed]
+    .map(([chain, count]) => ({ chain, present: counts.get(chain) ?? 0, needed: count }))
+    .find((each) => each.present < each.needed);
 }
 
 /** A name in the 16 bytes that the kernel compares. */

@@ -42,6 +42,7 @@ const NFT_MSG = {
   newSetElement: 12,
   getSetElement: 13,
   deleteSetElement: 14,
+  getGeneration: 16,
 } as const;
 
 /** struct nfgenmsg: family, version, id of the resource. */
@@ -135,6 +136,16 @@ export function hasChain(socket: NetlinkSocket, table: string, chain: string): b
   return unlessCode(["ENOENT"], () => socket.request(reading)) !== undefined;
 }
 
+/**
+ * The generation of the rules of this network namespace. Every change of nftables by any program makes another one, so the same one means
+ * that no table, chain, rule or map has changed. Throws `NetlinkError` as `hasChain`.
+ */
+export function readGeneration(socket: NetlinkSocket): number | undefined {
+  const reading = request("getGeneration", 0, [], "read the generation of the nftables rules");
+  const [answer] = socket.request(reading);
+  return answer && readBe32(attributesByType(answer.payload.subarray(4)).get(1));
+}
+
 /** A chain of any table. */
 export interface NftChain {
   readonly family: "ip" | "ip6" | "inet";
@@ -166,12 +177,30 @@ export function listRules(
   socket: NetlinkSocket,
   { family, table }: Pick<NftChain, "family" | "table">,
 ): readonly (FilterRule & { readonly chain: string })[] {
+  return dumpRules(socket, { family, table }).map((parts) => ({
+    chain: readText(parts.get(2)),
+    ...decodeRule(parts.get(4)),
+  }));
+}
+
+/** How many rules each chain of a table of the family inet has. A chain without rules is missing in it, as is one that does not exist. */
+export function countRules(socket: NetlinkSocket, table: string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const parts of dumpRules(socket, { family: "inet", table })) {
+    const chain = readText(parts.get(2));
+    counts.set(chain, (counts.get(chain) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** The attributes of each rule. */
+function dumpRules(
+  socket: NetlinkSocket,
+  { family, table }: Pick<NftChain, "family" | "table">,
+): readonly ReturnType<typeof attributesByType>[] {
   const what = `list the rules of the nftables table ${family} ${table}`;
   const listing = { ...request("getRule", 0, [[1, text(table)]], what), body: nfgen(FAMILY_NUMBERS[family]) };
-  return socket.dump(listing).map(({ payload }) => {
-    const parts = attributesByType(payload.subarray(4));
-    return { chain: readText(parts.get(2)), ...decodeRule(parts.get(4)) };
-  });
+  return socket.dump(listing).map(({ payload }) => attributesByType(payload.subarray(4)));
 }
 
 const chainName = (table: string, tableType: number, chain: string, chainType: number): readonly Attribute[] => [

@@ -440,18 +440,6 @@ describe.skipIf(!isRoot)("CHECK finds", () => {
   });
 });
 
-describe.skipIf(!isRoot)("rules that another program has flushed", () => {
-  test.each<["ADD" | "GC"]>([["ADD"], ["GC"]])("are put back with the host ports by %s", async (verb) => {
-    await node.addPod("c1", withPorts(port(8080)));
-    deleteTable();
-    expect(hasChain(node.netfilter, "berth", "masquerade-pods")).toBe(false);
-    if (verb === "ADD") await node.addPod("c2");
-    else await node.call("GC", { conf: { "cni.dev/valid-attachments": [{ containerID: "c1", ifname: "eth0" }] } });
-    expect(hasChain(node.netfilter, "berth", "masquerade-pods")).toBe(true);
-    expect(node.leftovers().hostPorts).toBe(2);
-  });
-});
-
 describe.skipIf(!isRoot)(
   "an ADD that makes the rules while DEL removes links opens no host port of the deleted pod",
   () => {

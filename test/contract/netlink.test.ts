@@ -21,6 +21,8 @@ import { drop, equals, jump, leave, loadMeta } from "../../host/netlink/nft-expr
 import {
   addEntries,
   change,
+  countRules,
+  flushChain,
   hasChain,
   listChains,
   listEntries,
@@ -29,6 +31,7 @@ import {
   newMap,
   newRule,
   newTable,
+  readGeneration,
   removeEntries,
 } from "../../host/netlink/nftables.ts";
 import { addRoute, isLocalAddress, listRoutes, removeRoute } from "../../host/netlink/routes.ts";
@@ -279,6 +282,27 @@ describe.skipIf(!isRoot)("netlink on this kernel", () => {
     removeEntries(socket, "absent", [entry]);
     expect(listEntries(socket, "t", "m")).toEqual([]);
     expect(listEntries(socket, "t", "absent")).toEqual([]);
+  });
+
+  test("the generation of nftables changes with every change and with nothing else, and rules are counted by their chain", () => {
+    const { socket } = fixture(NETLINK_NETFILTER);
+    const generations = [readGeneration(socket)];
+    const add = newRule("t", "a", []);
+    for (const requests of [
+      [newTable("t")],
+      [newChain("t", "a"), newChain("t", "b")],
+      [add, add],
+      [flushChain("t", "a")],
+    ]) {
+      change(socket, requests);
+      generations.push(readGeneration(socket));
+    }
+    expect(new Set(generations).size).toBe(5);
+    change(socket, [add]);
+    const last = readGeneration(socket);
+    expect([...countRules(socket, "t")]).toEqual([["a", 1]]);
+    expect([...countRules(socket, "absent")]).toEqual([]);
+    expect(readGeneration(socket)).toBe(last);
   });
 
   test("chains are listed, and those that forwarded packets enter have a policy", () => {

@@ -138,13 +138,38 @@ static void read_input(void) {
   }
 }
 
-// Reads the fields of the configuration. Returns whether this program can hand the call over to an agent.
+// Whether a value is a string with an absolute path.
+static bool is_path(struct text value) { return value.length >= 3 && value.at[0] == '"' && value.at[1] == '/'; }
+
+// Whether a value is a list of at least one absolute path.
+static bool is_path_list(struct text value) {
+  const char *end = value.at + value.length;
+  if (value.length == 0 || value.at[0] != '[') return false;
+  for (const char *at = value.at;;) {
+    const char *path = skip_space(at + 1, end);
+    at = skip_string(path, end);
+    if (at == NULL || !is_path((struct text){path, (size_t)(at - path)})) return false;
+    at = skip_space(at, end);
+    if (at == end) return false;
+    if (*at == ']') return at + 1 == end;
+    if (*at != ',') return false;
+  }
+}
+
+// Reads the fields of the configuration. Returns whether this program can hand the call over to an agent: only with a configuration that
+// Berth accepts, too, which needs the folders when the agent is away.
 static bool read_conf(void) {
   struct text version = TEXT("");
   struct text quoted = TEXT("");
+  struct text conf_dir = TEXT("");
+  struct text bin_dirs = TEXT("");
+  struct text cache_dir = TEXT("");
   const struct field fields[] = {
       {TEXT("\"cniVersion\""), &version},
       {TEXT("\"socket\""), &quoted},
+      {TEXT("\"confDir\""), &conf_dir},
+      {TEXT("\"binDirs\""), &bin_dirs},
+      {TEXT("\"cacheDir\""), &cache_dir},
       {TEXT("\"timeoutMs\""), &timeout_ms},
       {TEXT("\"runtimeConfig\""), &runtime_config},
   };
@@ -153,7 +178,7 @@ static bool read_conf(void) {
   if (!find_fields((struct text){input, input_length}, fields, sizeof fields / sizeof *fields)) return false;
   long timeout = number_of(timeout_ms);
   if (!equals(version, TEXT("\"1.0.0\"")) || timeout <= 0 || runtime_config.at[0] != '{') return false;
-  if (quoted.length < 3 || quoted.at[0] != '"' || quoted.at[1] != '/') return false;
+  if (!is_path(quoted) || !is_path(conf_dir) || !is_path_list(bin_dirs) || !is_path(cache_dir)) return false;
   socket_path = (struct text){quoted.at + 1, quoted.length - 2};
   if (!is_plain(socket_path) || socket_path.length >= sizeof((struct unix_address *)0)->path) return false;
   deadline_ms = now_ms() + timeout;

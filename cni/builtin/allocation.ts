@@ -1,4 +1,4 @@
-import { formatIp, formatPrefix } from "../../host/ip-address.ts";
+import { formatIp, formatPrefix, parseIp } from "../../host/ip-address.ts";
 import { isLocalAddress } from "../../host/netlink/routes.ts";
 import { CniError, cniCodes } from "../error.ts";
 import { type AddressRange, type Allocation, nextFreeAddress, rangeOf } from "./address-range.ts";
@@ -7,9 +7,6 @@ import type { AttachmentRecord, AttachmentStore } from "./attachment-store.ts";
 import { builtinCodes } from "./errors.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
-
-/** The last address of each set of ranges, by its place in the configuration. */
-export type LastAddresses = Map<number, Uint8Array>;
 
 /** Another process would have to take as many addresses in the same millisecond. */
 const MAX_TRIES = 16;
@@ -23,10 +20,9 @@ export function allocate(
   conf: BuiltinConf,
   store: AttachmentStore,
   id: AttachmentId,
-  last: LastAddresses,
 ): { readonly attachment: AttachmentRecord; readonly allocations: readonly Allocation[] } {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const allocations = choose(node, conf, store, last);
+    const allocations = choose(node, conf, store);
     const attachment: AttachmentRecord = {
       ...id,
       addresses: allocations.map(({ address, range }) => formatPrefix({ bytes: address, bits: range.subnet.bits })),
@@ -35,7 +31,8 @@ export function allocate(
     };
     store.write(attachment);
     if (allocations.every(({ address }) => store.reserve(formatIp(address), id))) {
-      for (const [index, { address }] of allocations.entries()) last.set(index, address);
+      // On disk, so that after a restart of the agent, and in a delegate without it, no pod gets the address of one that has just gone.
+      store.writeLastAddresses(allocations.map(({ address }) => formatIp(address)));
       return { attachment, allocations };
     }
     // The next try chooses others, since those of the other process are reserved now; ours would be left over.
@@ -44,12 +41,8 @@ export function allocate(
   throw new CniError(cniCodes.tryAgainLater, "another process takes the same addresses again and again");
 }
 
-function choose(
-  node: NodeNetwork,
-  conf: BuiltinConf,
-  store: AttachmentStore,
-  last: LastAddresses,
-): readonly Allocation[] {
+function choose(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): readonly Allocation[] {
+  const last = store.lastAddresses();
   const reserved = store.reservedAddresses();
   const isTaken = (address: Uint8Array) => reserved.has(formatIp(address)) || isLocalAddress(node.route, address);
   for (const address of conf.ips)
@@ -70,7 +63,7 @@ function choose(
   return conf.ranges.map((ranges, index) => {
     const requested = conf.ips.find((address) => rangeOf(address, ranges) !== undefined);
     if (requested !== undefined) return requestedAllocation(requested, ranges, isTaken);
-    const found = nextFreeAddress({ ranges, isTaken, after: last.get(index) });
+    const found = nextFreeAddress({ ranges, isTaken, after: parseIp(last[index] ?? "") });
     if (found !== undefined) return found;
     const all = ranges.map(({ subnet }) => formatPrefix(subnet)).join(", ");
     throw new CniError(

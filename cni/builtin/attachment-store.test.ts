@@ -115,3 +115,14 @@ test("the hardware address follows from the address", () => {
   const ofIpv6 = [1, 2].map((last) => macOf(Uint8Array.of(0xfd, ...new Uint8Array(14), last)).join(":"));
   expect(new Set(ofIpv6).size).toBe(2);
 });
+
+test("the last addresses are found by another store of the same folder, and none where the file is absent or torn", () => {
+  const store = createAttachmentStore(folder);
+  expect(store.lastAddresses()).toEqual([]);
+  store.writeLastAddresses(["10.88.0.2", "fd00::2"]);
+  expect(createAttachmentStore(folder).lastAddresses()).toEqual(["10.88.0.2", "fd00::2"]);
+  for (const text of ["", '["10.88.0.2"', "{}", "[4]"]) {
+    writeFileSync(join(folder, "last-addresses.json"), text);
+    expect(store.lastAddresses()).toEqual([]);
+  }
+});

@@ -57,6 +57,9 @@ export interface AttachmentStore {
   reservedAddresses(): ReadonlySet<string>;
   /** Frees an address of this attachment. That of another one is kept. */
   release(address: string, id: AttachmentId): void;
+  /** The last address of each set of ranges, as `writeLastAddresses` has written them; `[]` if there are none, or none that can be read. */
+  lastAddresses(): readonly string[];
+  writeLastAddresses(addresses: readonly string[]): void;
 }
 
 /**
@@ -76,6 +79,7 @@ export function createAttachmentStore(folder: string, cacheDir?: string): Attach
       .filter((name) => name.endsWith(".json"))
       .toSorted()
       .map((name) => join(attachments, name));
+  const lastAddresses = join(folder, "last-addresses.json");
   const ownerOf = (address: string) => ifPresent(() => readlinkSync(join(addresses, address)));
   return {
     makeFolders,
@@ -107,6 +111,12 @@ export function createAttachmentStore(folder: string, cacheDir?: string): Attach
     release(address, id) {
       if (ownerOf(address) === formatId(id)) rmSync(join(addresses, address), { force: true });
     },
+    lastAddresses() {
+      const value = parseJson(ifPresent(() => readFileSync(lastAddresses, "utf8")) ?? "");
+      return isTextList(value) ? value : [];
+    },
+    // Not replaced as a whole: one that is torn costs no more than the order of the addresses.
+    writeLastAddresses: (last) => writeFileSync(lastAddresses, JSON.stringify(last), { mode: 0o600 }),
   };
 }
 
@@ -153,7 +163,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The caller reports what is no attachment.
+    // The caller looks at what it has got.
     return undefined;
   }
 }
@@ -166,4 +176,5 @@ const isAttachment = (value: unknown): value is AttachmentRecord =>
   isTextList(value["gateways"]) &&
   Array.isArray(value["hostPorts"]);
 
-const isTextList = (value: unknown) => Array.isArray(value) && value.every((each) => typeof each === "string");
+const isTextList = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((each) => typeof each === "string");

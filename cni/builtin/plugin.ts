@@ -10,7 +10,7 @@ import { CniError, cniCodes } from "../error.ts";
 import { checkParameters } from "../names.ts";
 import type { CniVerb, InProcessPlugin, PluginCall } from "../plugin-call.ts";
 import { toCniError } from "../to-cni-error.ts";
-import { allocate, type LastAddresses } from "./allocation.ts";
+import { allocate } from "./allocation.ts";
 import { connectPod, resultOf } from "./attach.ts";
 import { type AttachmentId, formatId } from "./attachment-names.ts";
 import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
@@ -47,7 +47,6 @@ export interface BuiltinNetworkOptions {
 /** What is known of a network between its calls. */
 interface Known {
   bridge: NetworkBridge | undefined;
-  readonly last: LastAddresses;
 }
 
 /**
@@ -77,7 +76,7 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
           await detach(node(), name, store, id, node().disconnectLinks);
           return undefined;
         }
-        const known = networks.get(name) ?? { bridge: undefined, last: new Map() };
+        const known = networks.get(name) ?? { bridge: undefined };
         networks.set(name, known);
         const conf = readNetworkConf(call.conf, { needsRanges: needsRanges(call) });
         return await perform(node(), conf, store, known, call.verb, call);
@@ -176,7 +175,7 @@ async function add(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore,
       await detach(node, conf.name, store, id, node.removeLinks);
     }
     try {
-      const { attachment, allocations } = allocate(node, conf, store, id, known.last);
+      const { attachment, allocations } = allocate(node, conf, store, id);
       const links = connectPod(node, { conf, network, id, namespace, allocations });
       const entries = openHostPorts(node, conf.name, network.bridge, attachment);
       if (entries.length > 0) network.hostPorts.set(formatId(id), entries);

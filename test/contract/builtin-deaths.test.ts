@@ -52,6 +52,7 @@ function createDeath(count: number) {
         remove: (id) => passes(() => store.remove(id)),
         reserve: (address, id) => passes(() => store.reserve(address, id)),
         release: (address, id) => passes(() => store.release(address, id)),
+        writeLastAddresses: (addresses) => passes(() => store.writeLastAddresses(addresses)),
       };
     },
   };

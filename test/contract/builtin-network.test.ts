@@ -70,6 +70,25 @@ describe.skipIf(!isRoot)("the built-in network", () => {
     ]);
   });
 
+  test("gives none again soon after a restart of the agent, and in the delegate without an agent", async () => {
+    const processes = [node.createPlugin(), node.createPlugin(), node.createPlugin()];
+    const got = [];
+    for (const [index, each] of processes.entries()) {
+      const id = { containerId: `c${index}`, netns: node.namespaces.create().path };
+      got.push(ipsOf(await node.call("ADD", id, each)));
+      await node.call("DEL", id, each);
+      each.close();
+    }
+    expect(got).toEqual([2, 3, 4].map((last) => [`10.88.0.${last}`, `fd00:88::${last}`]));
+    // A file that cannot be read costs the order alone.
+    for (const text of ["", '["10.88.0.9', "[1, 2]", '["10.99.0.9", "none"]']) {
+      writeFileSync(join(node.folder, "pods/last-addresses.json"), text);
+      const pod = await node.addPod("next");
+      expect([pod.ipv4, pod.ipv6]).toEqual(["10.88.0.2", "fd00:88::2"]);
+      await node.call("DEL", pod.id);
+    }
+  });
+
   test("gives a pod the addresses and the hardware address that it asks for", async () => {
     const runtimeConfig = { ips: ["10.88.0.77", "fd00:88::77"], mac: "02:00:00:00:00:77" };
     const pod = await node.addPod("c1", { runtimeConfig });

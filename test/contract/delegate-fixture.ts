@@ -16,10 +16,13 @@ const namespaces = ["outer", "inner", "second"];
 export const TIMEOUT_MS = 3_000;
 
 export const done = { exitCode: 0, stderr: "" };
-export const added = {
+const addedWith = (address: string) => ({
   ...done,
-  output: { cniVersion: "1.0.0", ips: [{ address: "10.222.5.2/24", gateway: "10.222.5.1" }] },
-};
+  output: { cniVersion: "1.0.0", ips: [{ address, gateway: "10.222.5.1" }] },
+});
+export const added = addedWith("10.222.5.2/24");
+/** The next one, by the agent or the delegate: no pod gets the address of one that has just gone. */
+export const addedNext = addedWith("10.222.5.3/24");
 
 /** The view of a node with one pod, and without any. */
 export const attached = { links: ["eth0", "veth"], addresses: ["10.222.5.2"], cached: ["pods-3f2a-eth0"] };
@@ -154,7 +157,7 @@ async function viewOf(folder: string): Promise<DelegateView> {
   const namesIn = (path: string) => readdir(path).catch(ifAbsent<readonly string[]>([]));
   return {
     links: [...(await linksOf("inner")), ...(await linksOf("outer"))],
-    addresses: (await namesIn("/run/berth/network/pods/addresses")).filter((name) => name === "10.222.5.2"),
+    addresses: await namesIn("/run/berth/network/pods/addresses"),
     cached: await namesIn(join(folder, "cache/results")),
   };
 }

@@ -28,6 +28,7 @@ export function allocate(
       addresses: allocations.map(({ address, range }) => formatPrefix({ bytes: address, bits: range.subnet.bits })),
       gateways: allocations.map(({ range }) => formatIp(range.gateway)),
       hostPorts: conf.hostPorts,
+      bridgeName: conf.bridge,
     };
     store.write(attachment);
     if (allocations.every(({ address }) => store.reserve(formatIp(address), id))) {

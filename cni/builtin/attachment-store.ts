@@ -21,6 +21,8 @@ export interface AttachmentRecord extends AttachmentId {
   readonly addresses: readonly string[];
   readonly gateways: readonly string[];
   readonly hostPorts: readonly HostPort[];
+  /** The bridge that the pod is connected with. A record of an earlier release has none. */
+  readonly bridgeName?: string;
 }
 
 /** Whose an attachment is, and since when. */
@@ -174,7 +176,8 @@ const isAttachment = (value: unknown): value is AttachmentRecord =>
   typeof value["ifName"] === "string" &&
   isTextList(value["addresses"]) &&
   isTextList(value["gateways"]) &&
-  Array.isArray(value["hostPorts"]);
+  Array.isArray(value["hostPorts"]) &&
+  (value["bridgeName"] === undefined || typeof value["bridgeName"] === "string");
 
 const isTextList = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every((each) => typeof each === "string");

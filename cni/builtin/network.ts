@@ -4,7 +4,7 @@ import { unlessCode } from "../../host/netlink/error.ts";
 import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
 import { change, countRules, type MapEntry, readGeneration } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
-import { CniError } from "../error.ts";
+import { CniError, cniCodes } from "../error.ts";
 import { bridgeAlias, formatId, macOf } from "./attachment-names.ts";
 import type { AttachmentRecord, AttachmentStore } from "./attachment-store.ts";
 import { builtinCodes } from "./errors.ts";
@@ -29,7 +29,8 @@ const DEFAULT_MTU = 1500;
 /**
  * Makes what all pods of a network share, as far as it is absent: the bridge with its gateways, forwarding, and the rules
  * with the host ports of the recorded attachments. `known` is the result of the last call: as long as all of it is there,
- * nothing is made; undefined makes all of it again. Throws `NetlinkError`, or `CniError` if the bridge belongs to another network.
+ * nothing is made; undefined makes all of it again. Throws `NetlinkError`, or `CniError` if the bridge or the name belongs to another network;
+ * then nothing has changed.
  */
 export function ensureNetwork(
   node: NodeNetwork,
@@ -42,11 +43,14 @@ export function ensureNetwork(
   const isKnown = known?.fingerprint === fingerprint && known.bridge.index === bridge?.index && bridge.isUp;
   const complete = isKnown ? ifComplete(node, conf, known) : undefined;
   if (complete !== undefined) return complete;
+  const recorded = store.list();
+  refuseOtherBridge(conf, recorded);
+  if (bridge !== undefined) foreignAddresses(node, conf, bridge);
   const mtu = conf.mtu ?? defaultMtu(node);
   // By the folder a later removal finds what follows, even if no attachment is ever recorded.
   store.makeFolders();
   // The rules come first: they guard 127.0.0.0/8 before any pod is on the bridge.
-  const hostPorts = ensureRules(node, conf, store);
+  const hostPorts = ensureRules(node, conf, recorded);
   const made = ensureBridge(node, conf, mtu, bridge);
   node.setSysctl(`ipv6/conf/${conf.bridge}/accept_ra`, "0");
   // Otherwise the kernel finds no pod by IPv6 for the first second or two, while it checks the bridge's own address.
@@ -94,9 +98,13 @@ function defaultMtu(node: NodeNetwork): number {
 }
 
 /** Replaces the rules as a whole; entries of host ports that exist stay. Returns the host ports of the recorded attachments. */
-function ensureRules(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): NetworkBridge["hostPorts"] {
+function ensureRules(
+  node: NodeNetwork,
+  conf: BuiltinConf,
+  recorded: readonly AttachmentRecord[],
+): NetworkBridge["hostPorts"] {
   change(node.netfilter, [...sharedRules(), ...networkRules(conf)]);
-  const withPorts = store.list().filter(({ hostPorts }) => hostPorts.length > 0);
+  const withPorts = recorded.filter(({ hostPorts }) => hostPorts.length > 0);
   openRecordedPorts(node, conf.name, withPorts);
   return openPortsOf(node, conf.name, withPorts);
 }
@@ -126,11 +134,7 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
     });
   }
   const bridge = present ?? readLink(node.route, conf.bridge);
-  if (bridge.kind !== "bridge")
-    throw new CniError(
-      builtinCodes.bridge,
-      `the network ${conf.name}: the link ${conf.bridge} is ${bridge.kind === "" ? "no bridge" : `of the kind ${bridge.kind}`}; delete it, or set bridge to another name`,
-    );
+  refuseOtherKind(conf, bridge);
   if (!bridge.isUp) setUp(node.route, bridge);
   return bridge;
 }
@@ -138,10 +142,11 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
 const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Array(14)), bits: 10 };
 
 /**
- * Gives the bridge the gateways as its only addresses. Throws `CniError` if it has others that are not from an earlier
- * configuration of this network: of a bridge that this network has not made, or with ports, whose pods would lose their gateway.
+ * The addresses of the bridge, beside the gateways, that are from an earlier configuration of this network. Throws `CniError` if it is no
+ * bridge, or has others: those of a bridge that this network has not made, or with ports, whose pods would lose their gateway.
  */
-function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): void {
+function foreignAddresses(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
+  refuseOtherKind(conf, bridge);
   const wanted = gatewaysOf(conf);
   const present = listAddresses(node.route, bridge).filter(({ bytes }) => !isInNetwork(bytes, LINK_LOCAL));
   const foreign = present.filter((each) => !wanted.some(isSame(each)));
@@ -154,8 +159,37 @@ function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): voi
     throw refuse("and ports that use it", "Delete the pods of the other network");
   if (foreign.length > 0 && readLink(node.route, bridge.name).alias !== bridgeAlias(conf.name))
     throw refuse("of another program", "Remove the address");
-  for (const prefix of foreign) removeAddress(node.route, bridge, prefix);
-  for (const prefix of wanted.filter((each) => !present.some(isSame(each))))
+  return foreign;
+}
+
+function refuseOtherKind(conf: BuiltinConf, { kind }: Link): void {
+  if (kind === "bridge") return;
+  throw new CniError(
+    builtinCodes.bridge,
+    `the network ${conf.name}: the link ${conf.bridge} is ${kind === "" ? "no bridge" : `of the kind ${kind}`}; delete it, or set bridge to another name`,
+  );
+}
+
+/** The record, the addresses and the chain of masquerade have the name of the network: with two bridges, one would take them from the other's pods. */
+function refuseOtherBridge({ name, bridge }: BuiltinConf, recorded: readonly AttachmentRecord[]): void {
+  const others = recorded.filter(({ bridgeName = bridge }) => bridgeName !== bridge);
+  const [first] = others;
+  if (first === undefined) return;
+  const id = formatId(first);
+  const have =
+    others.length === 1
+      ? `the attachment ${id} of a network of this name has`
+      : `${others.length} attachments of a network of this name, such as ${id}, have`;
+  throw new CniError(
+    cniCodes.invalidNetworkConf,
+    `the network ${name}: bridge is ${bridge}, and ${have} the bridge ${first.bridgeName}. Give one of the two networks another name, or delete the pods on ${first.bridgeName}`,
+  );
+}
+
+/** Gives the bridge the gateways as its only addresses. Throws as `foreignAddresses`. */
+function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): void {
+  for (const prefix of foreignAddresses(node, conf, bridge)) removeAddress(node.route, bridge, prefix);
+  for (const prefix of missingGateways(node, conf, bridge))
     unlessCode(["EEXIST"], () => addAddressWithIpv6(node.route, bridge, prefix, node.setSysctl));
 }
 

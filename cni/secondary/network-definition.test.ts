@@ -1,12 +1,20 @@
 import { expect, test } from "bun:test";
+import { parseNetworkConf } from "../conf.ts";
 import { loadDefinition } from "./network-definition.ts";
 
 const files = {
   list: async (path: string) => (path === "/c" ? [{ name: "20-lan.conflist", kind: "file" as const }] : undefined),
   read: async () => JSON.stringify({ cniVersion: "1.0.0", name: "lan", plugins: [{ type: "macvlan" }] }),
 };
-const load = (config: string, cniArgs?: object, name = "lan") =>
-  loadDefinition(files, "/c", { namespace: "infra", name, config }, cniArgs as Readonly<Record<string, unknown>>);
+const defaultText = '{"cniVersion":"1.0.0","name":"pods","plugins":[{"type":"bridge","bridge":"br0"}]}';
+const load = (config: string, cniArgs?: object, name = "lan", defaultNetwork = defaultText) =>
+  loadDefinition(
+    files,
+    "/c",
+    { namespace: "infra", name, config },
+    cniArgs as Readonly<Record<string, unknown>>,
+    parseNetworkConf(defaultNetwork, "the default network"),
+  );
 
 test("a list and a single plugin without a name have that of the definition", async () => {
   const single = await load('{"cniVersion":"1.0.0","type":"macvlan"}');
@@ -21,6 +29,14 @@ test("the name of a definition may end like that of a file", async () => {
   for (const name of ["lan.conf", "lan.conflist"])
     for (const config of [list, single])
       expect(await load(config, undefined, name)).toMatchObject({ name, plugins: [{ type: "ptp" }] });
+});
+
+test("the default network itself may be selected, as a whole or by its name", async () => {
+  const same = '{"name":"pods","plugins":[{"bridge":"br0","type":"bridge"}]}';
+  expect(await load(same, { y: 2 })).toMatchObject({ name: "pods" });
+  expect(await load('{"type":"bridge","bridge":"br0"}', undefined, "pods")).toMatchObject({ name: "pods" });
+  const lan = '{"cniVersion":"1.0.0","name":"lan","plugins":[{"type":"macvlan"}]}';
+  expect(await load("", undefined, "lan", lan)).toMatchObject({ name: "lan" });
 });
 
 test("without a configuration it is the network of that name on the node", async () => {
@@ -76,6 +92,18 @@ const refused: readonly (readonly [what: string, config: string, code: number, m
     '{"name":"berth-delegate","type":"ptp"}',
     7,
     'the NetworkAttachmentDefinition infra/lan: name: found "berth-delegate"',
+  ],
+  [
+    "the default network's name with another configuration",
+    '{"name":"pods","type":"bridge","bridge":"br1"}',
+    7,
+    'the NetworkAttachmentDefinition infra/lan: name: found "pods", must be another one: the default network in /c has it with another configuration',
+  ],
+  [
+    "the default network's name with one plugin more",
+    '{"name":"pods","plugins":[{"type":"bridge","bridge":"br0"},{"type":"portmap"}]}',
+    7,
+    'name: found "pods", must be another one',
   ],
 ];
 for (const [what, config, code, message] of refused)

@@ -65,7 +65,7 @@ export async function addPodNetworks(
 ): Promise<CniResult> {
   const { cni } = deps;
   const { signal, undoSignal } = signals;
-  const selections = readsAnnotation(conf) ? [] : await readSelections(deps, attachment, signal);
+  const selections = readsAnnotation(conf) ? [] : await readSelections(deps, conf, attachment, signal);
   const secondaries = selections.map(({ network }) => network);
   const capabilityArgs = defaultCapabilityArgs(conf, attachment.capabilityArgs, secondaries);
   const own: Attachment = { ...attachment, capabilityArgs };
@@ -129,6 +129,7 @@ interface SelectedNetwork {
 
 async function readSelections(
   { files, confDir, definitions }: PodNetworksDeps,
+  defaultConf: NetworkConf,
   attachment: Attachment,
   signal: AbortSignal,
 ): Promise<readonly SelectedNetwork[]> {
@@ -136,7 +137,7 @@ async function readSelections(
   const selected: SelectedNetwork[] = [];
   for (const selection of parseNetworksAnnotation(annotationOf(attachment), { namespace, ifName: attachment.ifName })) {
     const definition = await definitions.read(selection, signal);
-    const conf = await loadDefinition(files, confDir, definition, selection.cniArgs);
+    const conf = await loadDefinition(files, confDir, definition, selection.cniArgs, defaultConf);
     const network = toSecondaryNetwork(selection, conf, attachment.capabilityArgs);
     const { defaultRoute } = selection;
     selected.push({ network, defaultRoute });

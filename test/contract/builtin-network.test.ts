@@ -7,7 +7,7 @@ import { parsePrefix } from "../../host/ip-address.ts";
 import { addAddress, removeAddress } from "../../host/netlink/addresses.ts";
 import { NetlinkError } from "../../host/netlink/error.ts";
 import { createBridge, createIfb, deleteLink, readLink } from "../../host/netlink/links.ts";
-import { change, hasChain, listEntries, removeEntries } from "../../host/netlink/nftables.ts";
+import { change, hasChain, listEntries, readGeneration, removeEntries } from "../../host/netlink/nftables.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import { type Conf, conf, createNode, ipsOf, NOTHING } from "./builtin-fixture.ts";
 import { outputIn, type TestNamespace, writeSysctl } from "./network-namespaces.ts";
@@ -379,6 +379,45 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
       message:
         "the network other: the bridge berth0 has the address 10.88.0.1/24, fd00:88::1/64 and ports that use it; this network needs 10.77.0.1/24. Delete the pods of the other network, or set bridge to another name",
     });
+  });
+
+  const lan = { bridge: "lan0", ranges: [[{ subnet: "10.99.0.0/24" }]] };
+  test.each<[string, Conf, object]>([
+    [
+      "another bridge",
+      lan,
+      {
+        code: 7,
+        message:
+          "the network pods: bridge is lan0, and 2 attachments of a network of this name, such as c1:eth0, have the bridge berth0. Give one of the two networks another name, or delete the pods on berth0",
+      },
+    ],
+    [
+      "other addresses on the same bridge",
+      { ranges: lan.ranges },
+      { code: 103, message: expect.stringContaining("Delete the pods of the other network, or set bridge") },
+    ],
+  ])("a second network of its name with %s, whose pods keep their rules", async (_name, second, expected) => {
+    const pods = [await node.addPod("c1"), await node.addPod("c2")];
+    const generation = readGeneration(node.netfilter);
+    const input = { containerId: "c3", netns: node.namespaces.create().path, conf: second };
+    expect(await node.failureOf("ADD", input)).toMatchObject(expected);
+    // After a restart of the agent too.
+    const restarted = node.createPlugin();
+    await expect(node.call("ADD", input, restarted)).rejects.toMatchObject(expected);
+    restarted.close();
+    expect(readGeneration(node.netfilter)).toBe(generation);
+    expect(outputIn(node.namespace, "ip", "-o", "link")).not.toContain("lan0");
+    for (const pod of pods) await node.call("CHECK", pod.id);
+    // A network may get another bridge when its pods are gone.
+    for (const pod of pods) await node.call("DEL", pod.id);
+    expect(ipsOf(await node.call("ADD", input))).toHaveLength(1);
+  });
+
+  test("no other bridge where an earlier release has recorded the pods", async () => {
+    const addresses = { addresses: ["10.88.0.200/24"], gateways: ["10.88.0.1"] };
+    node.store().write({ containerId: "old", ifName: "eth0", ...addresses, hostPorts: [] });
+    expect((await node.addPod("c1", lan)).ipv4).toBe("10.99.0.2");
   });
 
   test("to be the second plugin of a list", async () => {

@@ -1,9 +1,10 @@
+import type { NamespaceState } from "./cached-namespace.ts";
+
 /** What the machine shows of an attachment in the cache. */
 export interface AttachmentFacts {
   /** Its sandbox in the runtime's list; undefined for an attachment that no sandbox of the list has. */
   readonly sandbox: "ready" | "not ready" | undefined;
-  /** `unknown` if the cache does not say where it is. */
-  readonly netns: "mounted" | "gone" | "unknown";
+  readonly netns: NamespaceState;
   /** Whether a container runtime has added it for a pod; undefined if its cache file is torn. */
   readonly isOfPod: boolean | undefined;
   /** How long ago its ADD had ended when the runtime was asked for its list, in milliseconds; undefined if its cache file is torn. */

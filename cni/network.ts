@@ -6,7 +6,7 @@ import {
   deleteAttachment,
 } from "./attachment.ts";
 import { type AttachmentLocks, type ShareLocks, shareNoLocks } from "./attachment-locks.ts";
-import { type AttachmentKey, keyOfFileName } from "./cache-entry.ts";
+import { type AttachmentKey, type CacheEntry, keyOfFileName } from "./cache-entry.ts";
 import { type Attachment, chainStatus, collectChain } from "./chain.ts";
 import type { NetworkConf } from "./conf.ts";
 import { CniError, cniCodes, throwFailures } from "./error.ts";
@@ -46,7 +46,7 @@ export interface Cni {
 }
 
 /** An attachment in the cache; of one whose file is torn only the key is known, and its other fields are empty. */
-export type CachedAttachment = AttachmentKey & Attachment;
+export type CachedAttachment = AttachmentKey & Attachment & Pick<CacheEntry, "result">;
 
 /**
  * Chooses which attachments of a network still exist. It is called while no ADD and no DEL of the network runs, in any process, so
@@ -110,7 +110,7 @@ const keyOf = (network: string, { containerId, ifName }: Attachment): Attachment
 });
 
 /** Of an attachment whose cache file is torn: plugins delete what they know of the container. */
-export const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {} };
+export const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {}, result: {} };
 
 async function collectGarbageOfNetwork(
   deps: AttachmentDeps,

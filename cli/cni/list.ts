@@ -1,14 +1,16 @@
 import { DELEGATE_DIR } from "../../agent/config/config.ts";
 import { type CacheEntry, keyOfFileName } from "../../cni/cache-entry.ts";
+import { namespaceOf, stateOfNamespace } from "../../cni/cached-namespace.ts";
 import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
 import { originOf } from "../../cni/delegate/attachment-origin.ts";
 import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
 import { delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { DELEGATE_NETWORK } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
+import { ASIDE_SUFFIX } from "../../cni/result-cache.ts";
 import { attachmentFields, networkFields } from "./json-fields.ts";
 import type { CniSettings } from "./settings.ts";
-import { type SuggestedCall, suggestedCniCommand } from "./suggested-cni-command.ts";
+import { type SuggestedCall, suggestedCniCommand, suggestedDeletion } from "./suggested-cni-command.ts";
 import { cachedAttachmentTable, type ListedAttachment, networkTable, podOf, unreadableTable } from "./tables.ts";
 import type { CniAnswer, CniVerbDeps } from "./verbs.ts";
 
@@ -56,9 +58,8 @@ async function listed(
   entries: readonly CacheEntry[],
   { isNamespace }: Pick<ListDeps, "isNamespace">,
 ): Promise<ListedAttachment> {
-  const { netns } = entry;
-  const state = netns === "" ? "unknown" : (await isNamespace(netns)) ? "in use" : "gone";
-  return { entry, origin: originOf(entry, entries), state };
+  const netns = await stateOfNamespace(entry, isNamespace);
+  return { entry, origin: originOf(entry, entries), state: netns === "mounted" ? "in use" : netns };
 }
 
 function jsonOf({ entry, origin, state }: ListedAttachment): Readonly<Record<string, unknown>> {
@@ -67,7 +68,7 @@ function jsonOf({ entry, origin, state }: ListedAttachment): Readonly<Record<str
   return {
     ...attachmentFields(entry),
     ...(pod !== undefined && { pod }),
-    netns: entry.netns,
+    netns: namespaceOf(entry),
     netnsState: state,
     ...made,
   };
@@ -90,7 +91,11 @@ function goneText(attachments: readonly ListedAttachment[], call: SuggestedCall)
   ].join("");
 }
 
-const tornText = (call: SuggestedCall) => `${suggestedCniCommand(["gc", "NETWORK"], call)} deletes their attachments\n`;
+/** A torn file does not say whether its attachment still exists: only the user knows. */
+function tornText(call: SuggestedCall): string {
+  const command = suggestedDeletion("NETWORK", call);
+  return `${command} deletes the attachment of NETWORK-ID-NAME${ASIDE_SUFFIX}, once its pod is gone\n`;
+}
 
 interface InstalledDelegate {
   readonly socket: string;

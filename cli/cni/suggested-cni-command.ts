@@ -19,3 +19,7 @@ export function suggestedCniCommand(words: readonly string[], call: SuggestedCal
   const flags = folders.flatMap(([flag, value, byDefault]) => (value === byDefault ? [] : [flag, value]));
   return [programName, "cni", ...words, ...flags].map(shellWord).join(" ");
 }
+
+/** The command that deletes one attachment of a network; the user puts in its container and its interface. */
+export const suggestedDeletion = (network: string, call: SuggestedCall): string =>
+  suggestedCniCommand(["del", network, "--container-id", "ID", "--ifname", "NAME"], call);

@@ -56,6 +56,7 @@ An attachment that does not exist is no failure.
   gc: {
     synopsis: "[NETWORK] [--cache-dir DIR] [--all] [-o json]",
     introduction: `Removes the attachments of a network whose network namespace is gone.
+Keeps those whose namespace the cache does not name, as of a torn file; del removes one.
 Plugins of networks from cniVersion 1.1.0 on also release what they keep of others than those in the cache.
 `,
     flags: [...FOLDERS, "all", ...OUTPUT],

@@ -75,7 +75,7 @@ test("list shows the files of the cache that are unreadable", async () => {
       "",
       "UNREADABLE CACHE FILE | REASON",
       "pods-3f2a-eth0.unreadable | it is not a JSON object",
-      "berth cni gc NETWORK --conf-dir /c --bin-dir /b --cache-dir /v deletes their attachments",
+      "berth cni del NETWORK --container-id ID --ifname NAME --conf-dir /c --bin-dir /b --cache-dir /v deletes the attachment of NETWORK-ID-NAME.unreadable, once its pod is gone",
       "",
     ],
   });
@@ -83,6 +83,29 @@ test("list shows the files of the cache that are unreadable", async () => {
   expect(json).toMatchObject({ attachments: [], unreadable });
   const all = await runVerb.list({ ...settings, verb: "list" }, deps);
   expect(all.text).toContain("other-3f2a-eth0.unreadable");
+});
+
+test("list finds the namespace of an entry of libcni before 1.1 in its result", async () => {
+  const entryOf = (containerId: string, result: CacheEntry["result"]): CacheEntry => ({
+    ...{ network: "pods", containerId, ifName: "eth0", netns: "", config: "", result },
+    ...{ args: new Map(), capabilityArgs: {} },
+  });
+  const entries = [entryOf("runs", resultIn("/a")), entryOf("ended", resultIn("/b")), entryOf("bare", {})];
+  const deps = {
+    files: { list: async () => undefined },
+    cache: { list: async () => ({ entries, unreadable: [] }) },
+    isNamespace: async (path: string) => path === "/a",
+    columns: Number.POSITIVE_INFINITY,
+    programName: "berth",
+  } as unknown as CniVerbDeps;
+  const { json } = await runVerb.list({ ...settings, verb: "list" }, deps);
+  expect(json).toMatchObject({
+    attachments: [
+      { containerId: "runs", netns: "/a", netnsState: "in use" },
+      { containerId: "ended", netns: "/b", netnsState: "gone" },
+      { containerId: "bare", netns: "", netnsState: "unknown" },
+    ],
+  });
 });
 
 test("list says which agent executes the networks of pods, and which attachments are its own", async () => {
@@ -166,12 +189,19 @@ test("list suggests gc with the folders of the call, and only for attachments th
   ]);
 });
 
-/** gc of a cache with these network namespaces. */
-async function collect(netnses: readonly string[], isOfAll = false) {
-  const cached = netnses.map((netns) => ({
-    ...{ network: "pods", containerId: `of-${netns}`, ifName: "eth0", netns },
-    ...{ args: new Map<string, string>(), capabilityArgs: {} },
-  }));
+/** The result of ADD in the network namespace at this path. */
+const resultIn = (sandbox: string) => ({ interfaces: [{ name: "cni0" }, { name: "eth0", sandbox }] });
+
+/** gc of a cache with these network namespaces, and with entries of libcni before 1.1, where only the results name them. */
+async function collect(netnses: readonly string[], early: readonly string[] = [], isOfAll = false) {
+  const of = (name: string, netns: string, result: CacheEntry["result"]) => ({
+    ...{ network: "pods", containerId: `of-${name}`, ifName: "eth0", netns },
+    ...{ args: new Map<string, string>(), capabilityArgs: {}, result },
+  });
+  const cached = [
+    ...netnses.map((netns) => of(netns, netns, {})),
+    ...early.map((netns) => of(`early-${netns}`, "", resultIn(netns))),
+  ];
   const deps = {
     files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
     isNamespace: async (path: string) => path === "mounted",
@@ -187,18 +217,36 @@ async function collect(netnses: readonly string[], isOfAll = false) {
   return await runVerb.gc({ ...settings, verb: "gc", isOfAll }, deps);
 }
 
-test("gc deletes the attachments whose network namespace is gone; of a torn file none is known", async () => {
-  const { text, json } = await collect(["mounted", "unmounted", ""]);
+test("gc deletes the attachments whose network namespace is gone, by the entry or by its result", async () => {
+  const { text, json } = await collect(["mounted", "unmounted"], ["mounted", "unmounted"]);
   expect(json).toMatchObject({
-    deleted: [{ containerId: "of-unmounted" }, { containerId: "of-" }],
-    inUse: [{ containerId: "of-mounted" }],
+    deleted: [{ containerId: "of-unmounted" }, { containerId: "of-early-unmounted" }],
+    inUse: [{ containerId: "of-mounted" }, { containerId: "of-early-mounted" }],
+    unknownNamespace: [],
   });
-  expect(text).toEndWith("pods: 2 attachments deleted, whose network namespaces are gone; 1 in use\n");
+  expect(text).toEndWith("pods: 2 attachments deleted, whose network namespaces are gone; 2 in use\n");
+});
+
+test("gc keeps an attachment whose namespace nothing names, as of a torn file, and says how to delete it", async () => {
+  const { text, json } = await collect(["mounted", ""]);
+  expect(json).toMatchObject({
+    deleted: [],
+    inUse: [{ containerId: "of-mounted" }, { containerId: "of-" }],
+    unknownNamespace: [{ containerId: "of-" }],
+  });
+  const folders = "--conf-dir /c --bin-dir /b --cache-dir /v";
+  expect(text).toBe(
+    "pods: no attachment deleted, 2 in use\n1 of them counts as in use because the cache does not name its network namespace; " +
+      `berth cni list pods ${folders} shows which, and berth cni del pods --container-id ID --ifname NAME ${folders} deletes one\n`,
+  );
+  expect((await collect(["", ""])).text).toContain(
+    "\n2 of them count as in use because the cache does not name their network namespace; ",
+  );
 });
 
 test("gc of a cache without attachments is refused without --all", async () => {
   await expect(collect([])).rejects.toMatchObject({ code: 4, message: expect.stringContaining("--all does so") });
-  expect((await collect([], true)).text).toBe("pods: no attachment deleted, 0 in use\n");
+  expect((await collect([], [], true)).text).toBe("pods: no attachment deleted, 0 in use\n");
 });
 
 /** Runs uninstall on a machine with the plugin, or without it; `outcome` is that of the built-in networks. */

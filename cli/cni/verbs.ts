@@ -1,4 +1,5 @@
 import type { KeptNetwork } from "../../cni/builtin/remove-network.ts";
+import { stateOfNamespace } from "../../cni/cached-namespace.ts";
 import type { Attachment } from "../../cni/chain.ts";
 import { binariesOf, type NetworkConf } from "../../cni/conf.ts";
 import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
@@ -15,6 +16,7 @@ import { type InstallationDeps, installDelegate, uninstallDelegate } from "./ins
 import { attachmentFields, networkFields } from "./json-fields.ts";
 import { listNetworks } from "./list.ts";
 import type { CniCommandVerb, CniSettings } from "./settings.ts";
+import { type SuggestedCall, suggestedCniCommand, suggestedDeletion } from "./suggested-cni-command.ts";
 import { attachmentTable, doneLine, type PluginState, pluginTable, resultTable } from "./tables.ts";
 
 export interface CniVerbDeps extends InstallationDeps {
@@ -91,9 +93,16 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
   async gc(settings, deps) {
     const conf = await networkOf(settings, deps);
     const inUse: CachedAttachment[] = [];
+    const unknown: CachedAttachment[] = [];
     const chooseValid: ChooseValid = async (cached) => {
       if (cached.length === 0 && !settings.isOfAll) throw emptyCache(conf.name, settings.cacheDir);
-      for (const attachment of cached) if (await deps.isNamespace(attachment.netns)) inUse.push(attachment);
+      for (const attachment of cached) {
+        const netns = await stateOfNamespace(attachment, deps.isNamespace);
+        if (netns === "gone") continue;
+        inUse.push(attachment);
+        // A pod may still run in a namespace that the cache does not name.
+        if (netns === "unknown") unknown.push(attachment);
+      }
       return inUse;
     };
     const deleted = await deps.cni.gc(conf, chooseValid, deps.signal);
@@ -106,10 +115,15 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     const noGC = isAtLeast(conf.cniVersion, "1.1.0")
       ? ""
       : `; its cniVersion ${conf.cniVersion} has no GC, so what plugins keep of others stays`;
-    const text = `${conf.name}: ${deletionText(deleted.length)} ${inUse.length} in use${noGC}\n`;
+    const kept = unknownText(unknown.length, conf.name, { ...settings, programName: deps.programName });
+    const text = `${conf.name}: ${deletionText(deleted.length)} ${inUse.length} in use${noGC}\n${kept}`;
     return {
       text: deleted.length === 0 ? text : `${attachmentTable(deleted, deps.columns)}${text}`,
-      json: { deleted: deleted.map(attachmentFields), inUse: inUse.map(attachmentFields) },
+      json: {
+        deleted: deleted.map(attachmentFields),
+        inUse: inUse.map(attachmentFields),
+        unknownNamespace: unknown.map(attachmentFields),
+      },
       isGood: true,
     };
   },
@@ -202,6 +216,15 @@ function deletionText(count: number): string {
   if (count === 0) return "no attachment deleted,";
   const [nouns, are] = count === 1 ? ["", "is"] : ["s", "are"];
   return `${count} attachment${nouns} deleted, whose network namespace${nouns} ${are} gone;`;
+}
+
+/** How many attachments gc keeps because it does not know their namespaces, and how to delete one of them. */
+function unknownText(count: number, network: string, call: SuggestedCall): string {
+  if (count === 0) return "";
+  const [verb, their] = count === 1 ? ["counts", "its"] : ["count", "their"];
+  const list = suggestedCniCommand(["list", network], call);
+  const del = suggestedDeletion(network, call);
+  return `${count} of them ${verb} as in use because the cache does not name ${their} network namespace; ${list} shows which, and ${del} deletes one\n`;
 }
 
 async function stateOf(

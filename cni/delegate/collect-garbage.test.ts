@@ -31,6 +31,8 @@ interface Given {
   readonly ready?: readonly string[];
   /** The sandboxes whose ADD ended right before the list. */
   readonly young?: readonly string[];
+  /** The network namespaces that are gone. */
+  readonly gone?: readonly string[];
   /** The chain's list; undefined for an empty folder. */
   readonly list?: string | undefined;
   readonly failing?: "GC" | "DEL";
@@ -41,7 +43,16 @@ interface Given {
 }
 
 /** Collects the garbage of a cache. Returns the outcome, which plugins were called for, and the entries that are left. */
-async function collect({ entries, ready = [], young = [], failing, recorded = [], torn = [], ...given }: Given) {
+async function collect({
+  entries,
+  ready = [],
+  young = [],
+  gone = [],
+  failing,
+  recorded = [],
+  torn = [],
+  ...given
+}: Given) {
   const list = "list" in given ? given.list : listOf("pods");
   const kept = new Map(entries.map((entry) => [cacheFileName(entry), entry]));
   const tornFiles = new Set(torn);
@@ -66,7 +77,8 @@ async function collect({ entries, ready = [], young = [], failing, recorded = []
   } satisfies Pick<Cni, "gc" | "del">;
   const deps: CollectGarbageDeps = {
     youngForMs: YOUNG_FOR_MS,
-    ...{ cni, confDir: "/c", socket, isNamespace: async () => true, ages: createAttachmentAges(new FakeClock()) },
+    ...{ cni, confDir: "/c", socket, ages: createAttachmentAges(new FakeClock()) },
+    isNamespace: async (path) => !gone.includes(path),
     files: {
       list: async (path) => (path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" }] : undefined),
       read: async () => list ?? "",
@@ -123,6 +135,15 @@ test("what is too young counts as in use, until it can be decided", async () => 
     outcome: { deleted: [], againAfterMs: YOUNG_FOR_MS - 1_000 },
     calls: ["GC pods with web"],
     left: ["pods-web-eth0", "berth-delegate-web-eth0"],
+  });
+});
+
+test("what is too young is deleted if its network namespace is gone, which libcni before 1.1 names in the result alone", async () => {
+  const gone = ["/run/netns/new", "/run/netns/early"];
+  const early = { netns: "", result: { interfaces: [{ name: "eth0", sandbox: "/run/netns/early" }] } };
+  const entries = [entryOf("new", "pods"), { ...entryOf("early", "pods"), ...early }];
+  expect(await collect({ entries, young: ["new", "early"], gone })).toMatchObject({
+    outcome: { deleted: ["pods-new-eth0", "pods-early-eth0"], againAfterMs: undefined },
   });
 });
 

@@ -2,6 +2,7 @@ import { type AttachmentFacts, type AttachmentState, stateOfAttachment } from ".
 import { BUILTIN_TYPE } from "../builtin/network-conf.ts";
 import type { RecordedAttachment } from "../builtin/recorded-attachments.ts";
 import { type AttachmentKey, type CacheEntry, cacheFileName, isOfPod, keyOfFileName } from "../cache-entry.ts";
+import { stateOfNamespace } from "../cached-namespace.ts";
 import { type NetworkConf, parseNetworkConf } from "../conf.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, throwFailures } from "../error.ts";
@@ -185,12 +186,12 @@ async function factsOf(
   attachment: CachedAttachment,
   { isReady, listedAtMs }: ListedSandboxes,
 ): Promise<AttachmentFacts> {
-  const { containerId, netns, args } = attachment;
+  const { containerId, args } = attachment;
   const ready = isReady.get(containerId);
   const addedAt = await cache.addedAt(attachment);
   return {
     sandbox: ready === undefined ? undefined : ready ? "ready" : "not ready",
-    netns: netns === "" ? "unknown" : (await isNamespace(netns)) ? "mounted" : "gone",
+    netns: await stateOfNamespace(attachment, isNamespace),
     isOfPod: addedAt === undefined ? undefined : isOfPod({ args }),
     ageMs: addedAt === undefined ? undefined : ages.ageAt(listedAtMs, containerId, addedAt),
   };

@@ -2,9 +2,9 @@ import type { Clock, Instant } from "../../host/clock.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import { isUnusableFile } from "../../host/fs/unusable-file.ts";
 import type { Log } from "../../host/log/log.ts";
-import { isObject } from "../../proto/is-object.ts";
 import { type AttachmentKey, type CacheEntry, decodeCacheEntry, isOfPod } from "../cache-entry.ts";
 import { cachedConfIfUsable } from "../cached-conf.ts";
+import { type NamespaceState, stateOfNamespace } from "../cached-namespace.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, describeCniError } from "../error.ts";
 import type { CollectedGarbage, ListedSandboxes } from "../garbage.ts";
@@ -17,8 +17,8 @@ export interface RuntimeAttachmentFacts {
   readonly isOfPod: boolean;
   /** Whether a sandbox of this runtime has it. */
   readonly hasSandbox: boolean;
-  /** `unknown` if the cache does not say where it is, or it cannot be looked at. */
-  readonly netns: "mounted" | "gone" | "unknown";
+  /** `unknown` also if this process may not look at it. */
+  readonly netns: NamespaceState;
   /** Whether this process sees the network namespaces of the runtime's pods; undefined if no pod shows it. */
   readonly seesNamespaces: boolean | undefined;
   /** Whether it was made before the machine booted: then its pod has ended, also one of another runtime. */
@@ -152,7 +152,7 @@ async function findLeftOver(
   { isReady }: Pick<ListedSandboxes, "isReady">,
 ): Promise<readonly CachedFile[]> {
   const looked: (CachedFile & Pick<RuntimeAttachmentFacts, "netns">)[] = [];
-  for (const file of found) looked.push({ ...file, netns: await lookAt(deps, namespaceOf(file.entry)) });
+  for (const file of found) looked.push({ ...file, netns: await lookAt(deps, file.entry) });
   const ofReady = looked.filter(({ entry, netns }) => isReady.get(entry.containerId) === true && netns !== "unknown");
   const seesNamespaces = ofReady.length === 0 ? undefined : ofReady.every(({ netns }) => netns === "mounted");
   return looked.filter(({ entry, netns, writtenAt }) =>
@@ -163,18 +163,9 @@ async function findLeftOver(
   );
 }
 
-/** libcni before 1.1 does not write the namespace into its entries, but results name it; empty if neither does. */
-function namespaceOf({ netns, result }: CacheEntry): string {
-  const { interfaces } = result;
-  if (netns !== "" || !Array.isArray(interfaces)) return netns;
-  const paths = interfaces.map((each: unknown) => (isObject(each) ? each["sandbox"] : undefined));
-  return paths.find((path): path is string => typeof path === "string" && path !== "") ?? "";
-}
-
-async function lookAt({ isNamespace }: RuntimeGarbageDeps, netns: string): Promise<RuntimeAttachmentFacts["netns"]> {
-  if (netns === "") return "unknown";
+async function lookAt({ isNamespace }: RuntimeGarbageDeps, entry: CacheEntry): Promise<NamespaceState> {
   try {
-    return (await isNamespace(netns)) ? "mounted" : "gone";
+    return await stateOfNamespace(entry, isNamespace);
   } catch {
     // A path that this process may not look at says nothing.
     return "unknown";

@@ -49,8 +49,8 @@ export interface Cni {
 export type CachedAttachment = AttachmentKey & Attachment & Pick<CacheEntry, "result">;
 
 /**
- * Chooses which attachments of a network still exist. It is called while no ADD and no DEL of the network runs, in any process, so
- * that none can be missing. GC rejects as it does.
+ * Chooses which attachments of a network still exist, and adds those that exist without an entry in the cache. It is called while no ADD
+ * and no DEL of the network runs, in any process, so that none can be missing. GC rejects as it does.
  */
 export type ChooseValid = (cached: readonly CachedAttachment[]) => Promise<readonly CachedAttachment[]>;
 

@@ -29,6 +29,8 @@ interface Given {
   readonly entries: readonly CacheEntry[];
   /** The sandboxes that are ready. */
   readonly ready?: readonly string[];
+  /** The sandboxes that the runtime has stopped. */
+  readonly stopped?: readonly string[];
   /** The sandboxes whose ADD ended right before the list. */
   readonly young?: readonly string[];
   /** The network namespaces that are gone. */
@@ -46,6 +48,7 @@ interface Given {
 async function collect({
   entries,
   ready = [],
+  stopped = [],
   young = [],
   gone = [],
   failing,
@@ -104,7 +107,7 @@ async function collect({
       addedAt: async ({ containerId }) => listedAt - (young.includes(containerId) ? 1_000 : YOUNG_FOR_MS),
     },
   };
-  const isReady = new Map(ready.map((id) => [id, true]));
+  const isReady = new Map([...ready.map((id) => [id, true] as const), ...stopped.map((id) => [id, false] as const)]);
   const outcome = await collectGarbage(deps, { isReady, listedAtMs: 0 }, signal).then(
     ({ deleted, againAfterMs }) => ({ deleted: deleted.map(cacheFileName), againAfterMs }),
     (error: unknown) => error,
@@ -126,6 +129,24 @@ test("an entry of the delegate that the runtime has left torn is removed when it
   expect(await collect({ entries: [], ready: ["web"], torn })).toMatchObject({
     outcome: { deleted: [] },
     left: ["berth-delegate-web-eth0", "another-gone-eth0"],
+  });
+});
+
+const secondary = { ...entryOf("web", "pods"), ifName: "net1" };
+const valids: readonly (readonly [what: string, given: Given, valid: string])[] = [
+  ["ready, with an entry", { entries: [entryOf("web", "pods")], ready: ["web"] }, "web"],
+  ["ready, without an entry", { entries: [], ready: ["web"] }, "web"],
+  ["ready, with an entry of another interface alone", { entries: [secondary], ready: ["web"] }, "web, web"],
+  ["ready, with the entry of an earlier chain", { entries: [entryOf("web", "former")], ready: ["web"] }, "web"],
+  ["stopped, with an entry", { entries: [entryOf("web", "pods")], stopped: ["web"] }, "web"],
+  ["stopped, without an entry", { entries: [], stopped: ["web"] }, "none"],
+];
+test.each(valids)("plugins learn which attachments exist; a sandbox is %s", async (_, given, valid) => {
+  const { outcome, calls, left } = await collect(given);
+  expect({ outcome, calls, left }).toEqual({
+    outcome: { deleted: [], againAfterMs: undefined },
+    calls: [`GC pods with ${valid}`],
+    left: given.entries.map(cacheFileName),
   });
 });
 
@@ -156,7 +177,7 @@ test("an attachment of an earlier chain is deleted if this agent's delegate has 
   for (const list of [listOf("pods"), undefined, "{"])
     expect(await collect({ entries, ready: ["web"], list })).toEqual({
       outcome: { deleted: ["former-gone-eth0"], againAfterMs: undefined },
-      calls: [...(list === listOf("pods") ? ["GC pods with none"] : []), "DEL former gone"],
+      calls: [...(list === listOf("pods") ? ["GC pods with web"] : []), "DEL former gone"],
       left: [
         ...["former-web-eth0", "berth-delegate-web-eth0"],
         ...["former-foreign-eth0", "berth-delegate-foreign-eth0"],
@@ -197,7 +218,7 @@ test("what an ADD of a built-in network that was killed has left is deleted, wha
   for (const list of [listOf("pods"), undefined])
     expect(await collect({ entries, ready: ["web", "known"], recorded, list })).toEqual({
       outcome: { deleted: ["renamed-gone-eth0", "pods-killed-eth0"], againAfterMs: undefined },
-      calls: [...(list === undefined ? [] : ["GC pods with known"]), "DEL renamed gone", "DEL pods killed"],
+      calls: [...(list === undefined ? [] : ["GC pods with known, web"]), "DEL renamed gone", "DEL pods killed"],
       left: ["pods-known-eth0", "hand-made-eth0"],
     });
   expect(await collect({ entries: [], recorded: [["renamed", "gone"]], young: ["gone"] })).toMatchObject({

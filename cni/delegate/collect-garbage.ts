@@ -108,16 +108,34 @@ async function collectSecondaryNetworks(
 
 /** Calls GC of the chain: it deletes the attachments that have outlived their sandboxes, and what plugins have of unknown ones. */
 async function collectCurrentChain(
-  { deps, signal, deleted, stateOf, attempt }: Collection,
+  { deps, sandboxes, signal, deleted, stateOf, attempt }: Collection,
   chain: NetworkConf,
 ): Promise<void> {
   const chooseValid: ChooseValid = async (cached) => {
     const states = await Promise.all(cached.map(stateOf));
-    return cached.filter((_, index) => states[index] !== "stale");
+    const existing = cached.filter((_, index) => states[index] !== "stale");
+    return [...existing, ...readyWithoutEntry(chain.name, cached, sandboxes)];
   };
   await attempt(async () => {
     deleted.push(...((await deps.cni.gc(chain, chooseValid, signal)) ?? []));
   });
+}
+
+/** The interface for which container runtimes call the delegate. */
+const POD_INTERFACE = "eth0";
+
+/**
+ * The attachments of ready sandboxes that the cache does not have, as when its files were deleted: plugins would take the links and addresses
+ * of pods that run for garbage. A sandbox of the host's network, or of an earlier chain, has none of this network: naming it changes nothing.
+ */
+function readyWithoutEntry(
+  network: string,
+  cached: readonly CachedAttachment[],
+  { isReady }: ListedSandboxes,
+): readonly CachedAttachment[] {
+  const known = new Set(cached.flatMap(({ containerId, ifName }) => (ifName === POD_INTERFACE ? [containerId] : [])));
+  const unknown = [...isReady.keys()].filter((id) => isReady.get(id) === true && !known.has(id));
+  return unknown.map((containerId) => ({ network, containerId, ifName: POD_INTERFACE, ...NO_PARAMETERS }));
 }
 
 /** Deletes the stale attachments of earlier chains, and the runtime's own entries of the delegate whose attachments are gone. */

@@ -1,7 +1,7 @@
 // The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
 // and with one that is stopped or killed.
 import { afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
-import { readdir, readFile, utimes, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
@@ -76,10 +76,10 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await node.viewAfterDel()).toEqual(nothing);
     }, 600_000);
 
-    test("an agent that starts deletes what has no sandbox, torn entries too, and keeps what may have one", async () => {
+    test("an agent that starts deletes what has no sandbox, torn entries too, and keeps what may have one, with an entry in the cache or without", async () => {
       // All are in one network namespace, which takes one default route.
       await node.putChain({ isDefaultGateway: false });
-      const ids = ["gone", "torn", "ready", "young"];
+      const ids = ["lost", "gone", "torn", "ready", "young"];
       for (const [index, containerId] of ids.entries())
         expect(await node.call("ADD", { containerId, ifName: `eth${index}`, hostPort: 8080 + index })).toMatchObject(
           done,
@@ -88,28 +88,30 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       const old = new Date(Date.now() - YOUNG_FOR_MS);
       for (const id of ["gone", "ready"]) await utimes(pathOf(id), old, old);
       await writeFile(pathOf("torn"), "{");
+      // Of a sandbox that is ready.
+      await rm(pathOf("lost"));
       const found = async () => {
         const { stdout: links } = await execa("ip", ["-n", "inner", "-brief", "link"]);
         return {
           links: links.match(/^eth\d/gm)?.toSorted(),
           addresses: (await readdir("/run/berth/network/pods/addresses"))
-            .filter((name) => /\.[2-5]$/.test(name))
+            .filter((name) => /\.[2-6]$/.test(name))
             .toSorted(),
           cached: (await readdir(join(node.folder, "cache/results"))).toSorted(),
         };
       };
-      expect((await found()).links).toEqual(["eth0", "eth1", "eth2", "eth3"]);
-      await node.startAgent({ sandboxes: ["ready", "another"] });
+      expect((await found()).links).toEqual(["eth0", "eth1", "eth2", "eth3", "eth4"]);
+      await node.startAgent({ sandboxes: ["lost", "ready", "another"] });
       // The agent deletes links up to two seconds after it has released their addresses.
-      await pollUntil("two deleted links", 10_000, async () => (await found()).links?.length === 2);
+      await pollUntil("two deleted links", 10_000, async () => (await found()).links?.length === 3);
       expect(await found()).toEqual({
-        links: ["eth2", "eth3"],
-        addresses: ["10.222.5.4", "10.222.5.5"],
-        cached: ["pods-ready-eth2", "pods-young-eth3"],
+        links: ["eth0", "eth3", "eth4"],
+        addresses: ["10.222.5.2", "10.222.5.5", "10.222.5.6"],
+        cached: ["pods-ready-eth3", "pods-young-eth4"],
       });
-      const addNext = (hostPort: number) => node.call("ADD", { containerId: "next", ifName: "eth0", hostPort });
-      expect(await addNext(8082)).toMatchObject({ exitCode: 1, output: { code: 104 } });
-      expect(await addNext(8080)).toMatchObject(done);
+      const addNext = (hostPort: number) => node.call("ADD", { containerId: "next", ifName: "eth5", hostPort });
+      expect(await addNext(8083)).toMatchObject({ exitCode: 1, output: { code: 104 } });
+      expect(await addNext(8081)).toMatchObject(done);
     }, 600_000);
 
     test("an agent that starts deletes what a killed ADD of a list with another name has left", async () => {

@@ -30,7 +30,7 @@ export interface ResultCache {
   /**
    * Replaces an entry atomically, without fsync, as libcni does: after a power cut it may be missing or empty. Interfaces and rules are
    * gone then, too, and GC or DEL of the current list releases what host-local keeps for the default network. Leases of secondary
-   * networks stay.
+   * networks stay if their own entries are torn, too.
    */
   write(entry: CacheEntry): Promise<void>;
   /** Also removes the file that was set aside for it. Absent is success. */

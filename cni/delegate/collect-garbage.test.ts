@@ -37,7 +37,7 @@ interface Given {
   readonly gone?: readonly string[];
   /** The chain's list; undefined for an empty folder. */
   readonly list?: string | undefined;
-  readonly failing?: "GC" | "DEL";
+  readonly failing?: "GC" | "DEL" | undefined;
   /** The names of the files that hold no entry. */
   readonly torn?: readonly string[];
   /** The recorded attachments of built-in networks: network and container of each. */
@@ -195,6 +195,23 @@ test("the secondary networks of a pod whose sandbox is gone are deleted before t
     outcome: { deleted: ["storage-gone-net1", "pods-gone-eth0"], againAfterMs: undefined },
     calls: ["DEL storage gone", "GC pods with web"],
     left: ["pods-web-eth0", "berth-delegate-web-eth0", "storage-web-net1"],
+  });
+});
+
+test("without the entry that names them, the secondary networks are found beside the delegate's entry, which stays until they are deleted", async () => {
+  const podOf = (id: string) => [besideOf(id), { ...entryOf(id, "storage"), ifName: "net1" }];
+  const loopback = { ...entryOf("gone", "cni-loopback"), ifName: "lo" };
+  const entries = [...podOf("gone"), loopback, ...podOf("web")];
+  const ofWeb = ["berth-delegate-web-eth0", "storage-web-net1"];
+  const collectWith = (failing?: "DEL") => collect({ entries, ready: ["web"], failing });
+  expect(await collectWith()).toEqual({
+    outcome: { deleted: ["storage-gone-net1"], againAfterMs: undefined },
+    calls: ["DEL storage gone", "GC pods with web"],
+    left: ["cni-loopback-gone-lo", ...ofWeb],
+  });
+  expect(await collectWith("DEL")).toMatchObject({
+    outcome: { name: "CniError", message: "busy" },
+    left: ["berth-delegate-gone-eth0", "storage-gone-net1", "cni-loopback-gone-lo", ...ofWeb],
   });
 });
 

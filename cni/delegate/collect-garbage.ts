@@ -10,7 +10,7 @@ import type { CollectedGarbage, ListedSandboxes } from "../garbage.ts";
 import { type CachedAttachment, type ChooseValid, type Cni, NO_PARAMETERS } from "../network.ts";
 import type { ResultCache } from "../result-cache.ts";
 import { deleteSecondaryNetworks } from "../secondary/pod-networks.ts";
-import { secondaryNetworksOf } from "../secondary/secondary-network.ts";
+import { findSecondaryNetworks, secondaryNetworksOf } from "../secondary/secondary-network.ts";
 import { CURRENT_VERSION } from "../version.ts";
 import type { AttachmentAges } from "./attachment-ages.ts";
 import { isOfDelegate } from "./delegate-entry.ts";
@@ -86,20 +86,27 @@ function createCollection(deps: CollectGarbageDeps, sandboxes: ListedSandboxes, 
   };
 }
 
-/** Deletes the secondary networks of default networks, of this chain or of an earlier one, that have outlived their sandboxes. */
+/**
+ * Deletes the secondary networks that have outlived their sandboxes: those that the entries of default networks name, of this chain or of an
+ * earlier one, and those of pods that have only the delegate's entry beside them.
+ */
 async function collectSecondaryNetworks(
   { deps, signal, deleted, stateOf, attempt }: Collection,
   chain: NetworkConf | undefined,
 ): Promise<void> {
   const { cni, cache, socket } = deps;
   const { entries } = await cache.list();
+  const ofDelegate = entries.filter((one) => isOfDelegate(one, socket));
   const isOurs = (entry: CacheEntry) =>
-    entry.network === chain?.name || entries.some((one) => isOfDelegate(one, socket) && isSameInterface(one, entry));
-  for (const entry of entries.filter(isOurs)) {
-    const secondaries = secondaryNetworksOf(entry);
+    entry.network === chain?.name || ofDelegate.some((one) => isSameInterface(one, entry));
+  const named = entries.filter(isOurs).map((entry) => ({ entry, secondaries: secondaryNetworksOf(entry) }));
+  const alone = ofDelegate.filter((one) => entries.every((other) => other === one || !isSameInterface(one, other)));
+  // The entry of the default network is torn or lost.
+  const unnamed = alone.map((entry) => ({ entry, secondaries: findSecondaryNetworks(entry, entries) }));
+  for (const { entry, secondaries } of [...named, ...unnamed]) {
     if (secondaries.length === 0 || (await stateOf(entry)) !== "stale") continue;
     await attempt(async () => {
-      await deleteSecondaryNetworks({ cni }, entry, entry, signal);
+      await deleteSecondaryNetworks({ cni }, secondaries, entry, signal);
       const { containerId } = entry;
       deleted.push(...secondaries.map(({ conf, ifName }) => ({ network: conf.name, containerId, ifName })));
     });
@@ -152,7 +159,8 @@ async function collectEarlierChains(
     await attempt(async () => {
       for (const one of beside) await cni.del(one.network, one, undefined, signal);
       deleted.push(...beside);
-      await cache.remove(entry);
+      // The secondary networks that could not be deleted are found by this entry the next time.
+      if (findSecondaryNetworks(entry, entries).length === 0) await cache.remove(entry);
     });
   }
 }

@@ -18,6 +18,7 @@ import {
   type NetworkDefinitions,
   selectsNetworks,
 } from "../secondary/pod-networks.ts";
+import { findSecondaryNetworks, secondaryNetworksOf } from "../secondary/secondary-network.ts";
 import type { TimeLimit } from "../time-limit.ts";
 import type { AttachmentAges } from "./attachment-ages.ts";
 import type { DelegateCall } from "./delegate-call.ts";
@@ -70,7 +71,7 @@ async function executeVerb(
   { verb, attachment }: DelegateCall,
   signals: AddSignals,
 ): Promise<CallOutput> {
-  const { cni, files, confDir, deleted, ages } = deps;
+  const { cni, cache, files, confDir, deleted, ages } = deps;
   const { signal } = signals;
   switch (verb) {
     case "ADD": {
@@ -83,28 +84,34 @@ async function executeVerb(
       return formatResult(result, DELEGATE_VERSION);
     }
     case "CHECK": {
-      const entry = await searchEntry(deps, attachment);
+      const entry = findEntry((await cache.list()).entries, attachment);
       if (entry === undefined)
         throw new CniError(cniCodes.unknownContainer, `the cache has no result of ADD for ${attachment.containerId}`);
       await cni.check(parseCachedConf(entry), attachment, signal);
       await checkSecondaryNetworks(deps, entry, attachment, signal);
       return undefined;
     }
-    case "DEL": {
-      const conf = await chainIfUsable(files, confDir);
-      const ofChain = await readEntry(deps, conf, attachment);
-      // The runtime's second DEL. With an entry, another process, such as berth cni, has added the attachment again.
-      if (ofChain === undefined && deleted?.has(attachment) === true) return undefined;
-      const entry = ofChain ?? (await searchEntry(deps, attachment));
-      const network = entry?.network ?? conf?.name;
-      await deleteSecondaryNetworks(deps, entry, attachment, signal);
-      // Neither a network nor an entry: this call cannot delete anything. The next one may find a usable list.
-      if (network === undefined) return undefined;
-      await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
-      deleted?.add(attachment);
+    case "DEL":
+      await deletePodNetworks(deps, attachment, signal);
       return undefined;
-    }
   }
+}
+
+async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, signal: AbortSignal): Promise<void> {
+  const { cni, cache, files, confDir, deleted } = deps;
+  const conf = await chainIfUsable(files, confDir);
+  const ofChain = await readEntry(deps, conf, attachment);
+  // The runtime's second DEL. With an entry, another process, such as berth cni, has added the attachment again.
+  if (ofChain === undefined && deleted?.has(attachment) === true) return;
+  const entries = ofChain === undefined ? (await cache.list()).entries : [ofChain];
+  const entry = findEntry(entries, attachment);
+  const secondaries = entry === undefined ? findSecondaryNetworks(attachment, entries) : secondaryNetworksOf(entry);
+  await deleteSecondaryNetworks(deps, secondaries, attachment, signal);
+  const network = entry?.network ?? conf?.name;
+  // Neither a network nor an entry: this call cannot delete anything more. The next one may find a usable list.
+  if (network === undefined) return;
+  await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
+  deleted?.add(attachment);
 }
 
 /** The network that is executed: the first one of the folder. Rejects with `CniError` code 7 if there is none, or it contains the delegate. */
@@ -137,13 +144,8 @@ async function readEntry(
   return conf && (await cache.read({ network: conf.name, containerId, ifName }));
 }
 
-/** The attachment's entry in the cache, for any network but the delegate's. Reads all entries. */
-async function searchEntry(
-  { cache }: ExecuteCallDeps,
-  { containerId, ifName }: Attachment,
-): Promise<CacheEntry | undefined> {
-  const { entries } = await cache.list();
-  // The runtime's own entry, of the delegate's network, is beside that of the chain.
+/** The attachment's entry, for any network but the delegate's: the runtime's own entry is beside that of the chain. */
+function findEntry(entries: readonly CacheEntry[], { containerId, ifName }: Attachment): CacheEntry | undefined {
   return entries.find(
     (entry) => entry.network !== DELEGATE_NETWORK && entry.containerId === containerId && entry.ifName === ifName,
   );

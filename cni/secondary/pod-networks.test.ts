@@ -1,11 +1,12 @@
 // ADD, DEL and CHECK of pods with secondary networks, as the delegate's calls execute them, with a cache on disk.
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClock } from "../../host/clock.ts";
 import { createFiles } from "../../host/fs/files.ts";
 import { createAttachmentLocks } from "../attachment-locks.ts";
+import type { AttachmentKey, CacheEntry } from "../cache-entry.ts";
 import type { Attachment } from "../chain.ts";
 import type { DelegateVerb } from "../delegate/delegate-call.ts";
 import { executeCall } from "../delegate/execute-call.ts";
@@ -46,6 +47,7 @@ function attachmentOf(networks: string | undefined, more: Readonly<Record<string
       ["K8S_POD_NAMESPACE", "shop"],
       ["K8S_POD_NAME", "web"],
       ["K8S_POD_UID", "u1"],
+      ["K8S_POD_INFRA_CONTAINER_ID", "3f2a"],
     ]),
     capabilityArgs: {
       "io.kubernetes.cri.pod-annotations": annotations,
@@ -206,6 +208,55 @@ test("DEL needs neither the annotation nor the API server, and goes in reverse o
   expect(await cached()).toEqual([]);
   await execute("DEL", attachmentOf(BOTH));
   expect(lines()).toEqual([]);
+});
+
+const annotated = { "io.kubernetes.cri.pod-annotations": {} };
+const foreign: readonly (readonly [what: string, key: AttachmentKey, more?: Partial<CacheEntry>])[] = [
+  ["the delegate's network", { network: "berth-delegate", containerId: "3f2a", ifName: "eth0" }],
+  ["the loopback", { network: "cni-loopback", containerId: "3f2a", ifName: "lo" }],
+  [
+    "another network of the runtime",
+    { network: "dmz", containerId: "3f2a", ifName: "eth1" },
+    { capabilityArgs: annotated },
+  ],
+  ["a network that a user has added", { network: "hand", containerId: "3f2a", ifName: "x0" }, { args: new Map() }],
+  ["a network of another pod", { network: "lan", containerId: "77aa", ifName: "net1" }],
+];
+const torn: readonly (readonly [what: string, change: (file: string) => Promise<void>])[] = [
+  ["torn", async (file) => await writeFile(file, (await readFile(file, "utf8")).slice(0, 100))],
+  ["lost", (file) => rm(file)],
+];
+for (const [what, tear] of torn)
+  test(`DEL of a pod whose default network has an entry that is ${what} finds the others by theirs, and leaves alone what is not the agent's`, async () => {
+    const { execute, lines, cache } = createFixture();
+    const { args, netns } = attachmentOf(undefined);
+    for (const [, key, more] of foreign) {
+      const config = JSON.stringify({ cniVersion: "1.0.0", name: key.network, plugins: [{ type: "bridge" }] });
+      await cache.write({ ...key, netns, args, capabilityArgs: {}, config, result: {}, ...more });
+    }
+    const kept = await cached();
+    await execute("ADD", attachmentOf(BOTH));
+    lines();
+    await tear(join(folder, "results/pods-3f2a-eth0"));
+    await execute("DEL", attachmentOf(BOTH));
+    const deleted = lines();
+    expect(deleted.slice(0, -1).toSorted()).toEqual(["DEL lan:macvlan net1", "DEL store:vlan st0"]);
+    expect(deleted.at(-1)).toBe("DEL pods:bridge eth0");
+    expect(await cached()).toEqual(kept);
+  });
+
+test("DEL of a pod without an entry of its default network fails as long as another network cannot be deleted", async () => {
+  let isFixed = false;
+  const { execute, lines } = createFixture(failOn("DEL vlan", () => isFixed));
+  await execute("ADD", attachmentOf(BOTH));
+  await rm(join(folder, "results/pods-3f2a-eth0"));
+  await expect(execute("DEL", attachmentOf(BOTH))).rejects.toMatchObject({ code: 100, plugin: "vlan" });
+  expect(await cached()).toEqual(["store-3f2a-st0"]);
+  isFixed = true;
+  lines();
+  await execute("DEL", attachmentOf(BOTH));
+  expect(lines()).toEqual(["DEL store:vlan st0", "DEL pods:bridge eth0"]);
+  expect(await cached()).toEqual([]);
 });
 
 test("a secondary network that cannot be deleted keeps no other one, and the next DEL finds it", async () => {

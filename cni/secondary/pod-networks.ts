@@ -94,16 +94,24 @@ export async function addPodNetworks(
 }
 
 /**
- * DEL of the secondary networks of a pod, which the cache entry of its default network names, in reverse order; that of the default
- * network is the caller's, and follows. Each is deleted, whatever becomes of the others; rejects with the first failure.
+ * DEL of the secondary networks of a pod in reverse order; that of the default network is the caller's, and follows. Each is deleted,
+ * whatever becomes of the others; rejects with the first failure.
  */
 export async function deleteSecondaryNetworks(
   { cni }: { readonly cni: Pick<Cni, "del"> },
-  entry: CacheEntry | undefined,
+  networks: readonly SecondaryNetwork[],
   attachment: Attachment,
   signal: AbortSignal,
 ): Promise<void> {
-  await deleteEach(cni, entry === undefined ? [] : secondaryNetworksOf(entry), attachment, signal);
+  const failures: CniError[] = [];
+  for (const network of networks.toReversed())
+    try {
+      await cni.del(network.conf.name, secondaryAttachment(attachment, network), network.conf, signal);
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error;
+      failures.push(error);
+    }
+  if (failures[0] !== undefined) throw failures[0];
 }
 
 /** CHECK of the secondary networks of a pod, in their order. Rejects with the first failure. */
@@ -154,28 +162,11 @@ async function undo(
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await deleteEach(cni, made, attachment, signal);
+    await deleteSecondaryNetworks({ cni }, made, attachment, signal);
     await cni.del(conf.name, attachment, conf, signal);
   } catch {
     // The failure of ADD says more. The runtime calls DEL, which fails again if this stays.
   }
-}
-
-async function deleteEach(
-  cni: Pick<Cni, "del">,
-  networks: readonly SecondaryNetwork[],
-  attachment: Attachment,
-  signal: AbortSignal,
-): Promise<void> {
-  const failures: CniError[] = [];
-  for (const network of networks.toReversed())
-    try {
-      await cni.del(network.conf.name, secondaryAttachment(attachment, network), network.conf, signal);
-    } catch (error) {
-      if (!(error instanceof CniError)) throw error;
-      failures.push(error);
-    }
-  if (failures[0] !== undefined) throw failures[0];
 }
 
 /** Whether a pod asks for more than its default network, perhaps by an annotation that cannot be read. */

@@ -1,9 +1,10 @@
 import { isObject } from "../../proto/is-object.ts";
 import { podAnnotationsCapability, secondaryNetworksKey } from "../../proto/kubernetes/well-known-names.ts";
-import type { CacheEntry } from "../cache-entry.ts";
+import { type AttachmentKey, type CacheEntry, isOfPod } from "../cache-entry.ts";
 import { cachedConfIfUsable } from "../cached-conf.ts";
 import type { Attachment } from "../chain.ts";
 import type { NetworkConf } from "../conf.ts";
+import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, cniCodes } from "../error.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 
@@ -31,7 +32,7 @@ export function toSecondaryNetwork(
   conf: NetworkConf,
   given: Fields,
 ): SecondaryNetwork {
-  const declared = new Set(conf.plugins.flatMap(({ capabilities }) => capabilities));
+  const declared = declaredBy(conf);
   const missing = Object.keys(capabilityArgs).find((capability) => !declared.has(capability));
   if (missing !== undefined) {
     const message = `the pod asks the network ${namespace}/${name} for ${missing}, and no plugin of it declares this capability`;
@@ -79,6 +80,28 @@ export function secondaryNetworksOf({
   const kept = capabilityArgs[secondaryNetworksKey];
   return Array.isArray(kept) ? kept.flatMap((secondary: unknown) => decodeSecondary(secondary) ?? []) : [];
 }
+
+/**
+ * The secondary networks of a pod by their own entries, for a pod whose default network has no entry, as when it is torn. The delegate's
+ * entry and the loopback are the runtime's. So is an entry with an argument that no plugin of its network declares: runtimes cache all that
+ * they know of the pod, `toSecondaryNetwork` keeps what is declared.
+ */
+export function findSecondaryNetworks(
+  { containerId, ifName }: Pick<AttachmentKey, "containerId" | "ifName">,
+  entries: readonly CacheEntry[],
+): readonly SecondaryNetwork[] {
+  const others = entries.filter((entry) => entry.containerId === containerId && ![ifName, "lo"].includes(entry.ifName));
+  return others.flatMap((entry) => {
+    const conf = cachedConfIfUsable(entry);
+    if (conf?.name !== entry.network || entry.network === DELEGATE_NETWORK || !isOfPod(entry)) return [];
+    const declared = declaredBy(conf);
+    if (!Object.keys(entry.capabilityArgs).every((key) => declared.has(key))) return [];
+    return [{ name: conf.name, conf, ifName: entry.ifName, capabilityArgs: entry.capabilityArgs }];
+  });
+}
+
+const declaredBy = ({ plugins }: Pick<NetworkConf, "plugins">): ReadonlySet<string> =>
+  new Set(plugins.flatMap(({ capabilities }) => capabilities));
 
 function decodeSecondary(secondary: unknown): SecondaryNetwork | undefined {
   if (!isObject(secondary)) return undefined;

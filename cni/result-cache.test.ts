@@ -49,6 +49,7 @@ test("an entry is in libcni's place and format, for root alone", async () => {
   expect(await cache.read(key)).toEqual(entry);
   expect(await cache.list()).toEqual({ entries: [entry], unreadable: [] });
   expect(await cache.addedAt(key)).toBe((await stat(fileOf("pods-3f2a-eth0"))).mtimeMs);
+  expect(cache.pathOf("pods-3f2a-eth0")).toBe(fileOf("pods-3f2a-eth0"));
   await cache.remove(key);
   await cache.remove(key);
   expect(await cache.read(key)).toBeUndefined();

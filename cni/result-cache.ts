@@ -39,11 +39,16 @@ export interface ResultCache {
   addedAt(key: AttachmentKey): Promise<Instant | undefined>;
   /** All entries, and the files that hold none, even if another reader has set them aside. One in whose place there is an entry again is left out. */
   list(): Promise<{ readonly entries: readonly CacheEntry[]; readonly unreadable: readonly UnreadableEntry[] }>;
+  /** The absolute path of a file of the cache, for messages. */
+  pathOf(fileName: string): string;
 }
 
 export interface ResultCacheDeps {
   /** Rooted at the cache's folder. */
-  readonly files: Pick<Files, "read" | "writeWithoutSync" | "list" | "makeFolder" | "rename" | "remove" | "stat">;
+  readonly files: Pick<
+    Files,
+    "path" | "read" | "writeWithoutSync" | "list" | "makeFolder" | "rename" | "remove" | "stat"
+  >;
   readonly clock: Clock;
   /** Called for each file that was set aside. */
   readonly onUnreadable?: (entry: UnreadableEntry) => void;
@@ -117,6 +122,7 @@ export function createResultCache({ files, clock, onUnreadable }: ResultCacheDep
       const fileName = cacheFileName(key);
       for (const name of [fileName, `${fileName}${ASIDE_SUFFIX}`]) await files.remove(pathOf(name));
     },
+    pathOf: (fileName) => files.path(pathOf(fileName)),
     addedAt: async (key) => (await files.stat(pathOf(cacheFileName(key))))?.modifiedMs,
     async list() {
       const names = ((await files.list(RESULTS_FOLDER)) ?? []).flatMap(({ name, kind }) =>

@@ -26,12 +26,18 @@ const result = {
   dns: {},
 };
 
+interface More {
+  readonly deleted?: ReturnType<typeof createDeletedAttachments>;
+  /** The names of the files that hold no entry. */
+  readonly torn?: readonly string[];
+}
+
 /** Executes a verb with one file in the folder, and these entries in the cache. Returns what was called of the chain. */
 async function run(
   verb: DelegateVerb,
   list: string | undefined,
   entries: readonly CacheEntry[] = [],
-  deleted = createDeletedAttachments(),
+  { deleted = createDeletedAttachments(), torn = [] }: More = {},
 ) {
   const calls: string[] = [];
   const cni = {
@@ -54,7 +60,11 @@ async function run(
     read: async (key: Parameters<typeof cacheFileName>[0]) =>
       entries.find((entry) => cacheFileName(entry) === cacheFileName(key)),
     write: async () => {},
-    list: async () => ({ entries, unreadable: [] }),
+    list: async () => ({
+      entries,
+      unreadable: torn.map((fileName) => ({ fileName, asideName: `${fileName}.unreadable`, reason: "it is empty" })),
+    }),
+    pathOf: (fileName: string) => `/v/results/${fileName}`,
   };
   const { signal } = new AbortController();
   const definitions = { read: () => Promise.reject(new Error("read")), publishStatus: async () => {} };
@@ -120,7 +130,7 @@ for (const [name, list, cached, calls] of dels)
 test("a second DEL of an attachment calls nothing, unless the attachment was added again", async () => {
   const deleted = createDeletedAttachments();
   const callsOf = async (verb: DelegateVerb, ...cached: readonly string[]) =>
-    (await run(verb, listOf("pods"), cached.map(entryOf), deleted)).calls;
+    (await run(verb, listOf("pods"), cached.map(entryOf), { deleted })).calls;
   expect(await callsOf("DEL", "pods")).toEqual(["DEL pods with pods"]);
   expect(await callsOf("DEL")).toEqual([]);
   // Another process has added it.
@@ -131,9 +141,38 @@ test("a second DEL of an attachment calls nothing, unless the attachment was add
 
 test("DEL with a broken list deletes nothing, and the next one with a usable list calls its plugins", async () => {
   const deleted = createDeletedAttachments();
-  expect((await run("DEL", "{", [], deleted)).calls).toEqual([]);
-  expect((await run("DEL", listOf("pods"), [], deleted)).calls).toEqual(["DEL pods with pods"]);
+  expect((await run("DEL", "{", [], { deleted })).calls).toEqual([]);
+  expect((await run("DEL", listOf("pods"), [], { deleted })).calls).toEqual(["DEL pods with pods"]);
 });
+
+const unusable: readonly (readonly [what: string, list: string | undefined, code: number, words: string])[] = [
+  [
+    "no list",
+    undefined,
+    7,
+    "/c has no network configuration: it must hold a file that ends with .conflist, .conf or .json",
+  ],
+  ["a broken list", "{", 6, "/c/10.conflist is not JSON"],
+  ["a list that contains the delegate", listOf("loop", "berth-cni"), 7, "/c: the network loop contains berth-cni"],
+];
+for (const [what, list, code, words] of unusable)
+  test(`DEL of a torn entry with ${what} fails, and says what to do`, async () => {
+    const del = () => run("DEL", list, [], { torn: ["pods-3f2a-eth0"] });
+    await expect(del()).rejects.toMatchObject({ name: "CniError", code, message: expect.stringContaining(words) });
+    await expect(del()).rejects.toThrow(
+      "; /v/results/pods-3f2a-eth0.unreadable does not say which network eth0 of 3f2a has: it is empty; " +
+        "mend the list, or delete that file: then what the network has made for the pod, such as its address, stays",
+    );
+  });
+
+const enough: readonly (readonly [what: string, list: string | undefined, torn: string, calls: readonly string[]])[] = [
+  ["a usable list deletes a torn entry", listOf("pods"), "pods-3f2a-eth0", ["DEL pods with pods"]],
+  ["the delegate's entry is the runtime's own", undefined, "berth-delegate-3f2a-eth0", []],
+  ["another pod's entry is no concern of this one", undefined, "pods-77aa-eth0", []],
+];
+for (const [what, list, torn, calls] of enough)
+  test(`DEL succeeds: ${what}`, async () =>
+    expect(await run("DEL", list, [], { torn: [torn] })).toEqual({ calls: [...calls], output: undefined }));
 
 test("CHECK takes the configuration of ADD, and fails with code 3 without one", async () => {
   expect((await run("CHECK", listOf("new"), [entryOf("old")])).calls).toEqual(["CHECK old"]);

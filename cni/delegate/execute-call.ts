@@ -9,7 +9,7 @@ import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE } from "../delegate-n
 import { CniError, cniCodes } from "../error.ts";
 import type { Cni } from "../network.ts";
 import { formatResult } from "../result.ts";
-import type { ResultCache } from "../result-cache.ts";
+import type { ResultCache, UnreadableEntry } from "../result-cache.ts";
 import type { SetDefaultRoute } from "../secondary/default-route.ts";
 import {
   addPodNetworks,
@@ -27,7 +27,7 @@ import type { DeletedAttachments } from "./deleted-attachments.ts";
 
 export interface ExecuteCallDeps {
   readonly cni: Cni;
-  readonly cache: Pick<ResultCache, "read" | "write" | "list">;
+  readonly cache: Pick<ResultCache, "read" | "write" | "list" | "pathOf">;
   readonly locks: Pick<AttachmentLocks, "withAttachment">;
   /** What the call may take of its caller's time. */
   readonly timeLimit: Pick<TimeLimit, "ofLock">;
@@ -99,19 +99,41 @@ async function executeVerb(
 
 async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, signal: AbortSignal): Promise<void> {
   const { cni, cache, files, confDir, deleted } = deps;
-  const conf = await chainIfUsable(files, confDir);
+  const chain = await readChain(files, confDir);
+  const conf = chain instanceof CniError ? undefined : chain;
   const ofChain = await readEntry(deps, conf, attachment);
   // The runtime's second DEL. With an entry, another process, such as berth cni, has added the attachment again.
   if (ofChain === undefined && deleted?.has(attachment) === true) return;
-  const entries = ofChain === undefined ? (await cache.list()).entries : [ofChain];
+  const { entries, unreadable } = ofChain === undefined ? await cache.list() : { entries: [ofChain], unreadable: [] };
   const entry = findEntry(entries, attachment);
   const secondaries = entry === undefined ? findSecondaryNetworks(attachment, entries) : secondaryNetworksOf(entry);
   await deleteSecondaryNetworks(deps, secondaries, attachment, signal);
   const network = entry?.network ?? conf?.name;
   // Neither a network nor an entry: this call cannot delete anything more. The next one may find a usable list.
-  if (network === undefined) return;
+  if (network === undefined) {
+    if (chain instanceof CniError) throwIfTorn(deps, unreadable, attachment, chain);
+    return;
+  }
   await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
   deleted?.add(attachment);
+}
+
+/** A runtime makes no further call after a DEL that succeeds: what the network of a torn entry has made would stay for good. */
+function throwIfTorn(
+  { cache }: Pick<ExecuteCallDeps, "cache">,
+  unreadable: readonly UnreadableEntry[],
+  { containerId, ifName }: Attachment,
+  problem: CniError,
+): void {
+  const torn = unreadable.find(
+    ({ fileName }) => fileName.endsWith(`-${containerId}-${ifName}`) && !fileName.startsWith(`${DELEGATE_NETWORK}-`),
+  );
+  if (torn === undefined) return;
+  const file = cache.pathOf(torn.asideName);
+  const unknown = `${file} does not say which network ${ifName} of ${containerId} has: ${torn.reason}`;
+  const remedy =
+    "mend the list, or delete that file: then what the network has made for the pod, such as its address, stays";
+  throw new CniError(problem.code, `${problem.message}; ${unknown}; ${remedy}`, { cause: problem });
 }
 
 /** The network that is executed: the first one of the folder. Rejects with `CniError` code 7 if there is none, or it contains the delegate. */
@@ -127,10 +149,16 @@ export async function chainIfUsable(
   files: ExecuteCallDeps["files"],
   confDir: string,
 ): Promise<NetworkConf | undefined> {
+  const chain = await readChain(files, confDir);
+  return chain instanceof CniError ? undefined : chain;
+}
+
+/** As `loadChain`, or its problem. */
+async function readChain(files: ExecuteCallDeps["files"], confDir: string): Promise<NetworkConf | CniError> {
   try {
     return await loadChain(files, confDir);
   } catch (error) {
-    if (error instanceof CniError) return undefined;
+    if (error instanceof CniError) return error;
     throw error;
   }
 }

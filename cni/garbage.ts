@@ -10,6 +10,9 @@ export interface ListedSandboxes {
 
 export interface CollectedGarbage {
   readonly deleted: readonly AttachmentKey[];
-  /** After how many milliseconds those that were too young can be decided; undefined if there were none. */
+  /**
+   * After how many milliseconds those that were too young can be decided, or a DEL that has failed is to be tried again; undefined if there
+   * were none.
+   */
   readonly againAfterMs: number | undefined;
 }

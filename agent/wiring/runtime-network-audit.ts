@@ -30,7 +30,7 @@ export interface RuntimeNetworkAuditDeps {
 
 /**
  * Where the container runtime executes the network: whenever the runtime was listed, deletes the attachments that have outlived their pods, and
- * sets torn files of its cache aside, with which it could stop no pod.
+ * sets torn files of its cache aside, with which it could stop no pod. A DEL that has failed is tried again with a growing delay.
  */
 export function auditRuntimeNetwork(deps: RuntimeNetworkAuditDeps): { stop(): Promise<void> } {
   const { runtime, agent, cacheDir, clock, log } = deps;

@@ -46,12 +46,13 @@ interface Given {
   readonly sandboxes?: Readonly<Record<string, boolean>>;
   /** The containers whose namespaces this process sees. */
   readonly mounted?: readonly string[];
-  /** The container whose DEL fails. */
-  readonly failing?: string;
+  /** The containers whose DEL fails, with the code of its error. */
+  readonly failing?: Record<string, number>;
+  readonly onDel?: () => void;
 }
 
 /** A collection on a cache in memory. `run` returns the DELs, the files that are left, and when it is to run again. */
-function createFixture({ files, ageMs = 3_600_000, sandboxes = {}, mounted = [], failing }: Given) {
+function createFixture({ files, ageMs = 3_600_000, sandboxes = {}, mounted = [], failing = {}, onDel }: Given) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const kept = new Map(files.map(([name, text]) => [`results/${name}`, text]));
@@ -84,7 +85,9 @@ function createFixture({ files, ageMs = 3_600_000, sandboxes = {}, mounted = [],
         async del(network, attachment, conf) {
           const key = { network, containerId: attachment.containerId, ifName: attachment.ifName };
           calls.push(`${cacheFileName(key)} with ${conf?.plugins.map(({ type }) => type).join(", ") ?? "no list"}`);
-          if (attachment.containerId === failing) throw new CniError(100, "busy", { plugin: "bridge" });
+          onDel?.();
+          const code = failing[attachment.containerId];
+          if (code !== undefined) throw new CniError(code, "busy", { plugin: "bridge" });
           kept.delete(`results/${cacheFileName(key)}`);
         },
       };
@@ -92,12 +95,13 @@ function createFixture({ files, ageMs = 3_600_000, sandboxes = {}, mounted = [],
     ...{ clock, log },
   });
   return {
-    log,
-    async run() {
+    ...{ clock, log },
+    async run(runSignal = signal) {
       calls = [];
-      const { deleted, againAfterMs } = await collect({ isReady: new Map(Object.entries(sandboxes)) }, signal);
+      const { deleted, againAfterMs } = await collect({ isReady: new Map(Object.entries(sandboxes)) }, runSignal);
       return { calls, deleted: deleted.map(({ containerId }) => containerId), againAfterMs, opened };
     },
+    remove: (name: string) => void kept.delete(`results/${name}`),
     files: () => [...kept.keys()].map((path) => path.slice("results/".length)).toSorted(),
   };
 }
@@ -173,13 +177,58 @@ test("an entry of libcni before 1.1 has the namespace in its result alone", asyn
   expect(await fixture.run()).toMatchObject({ deleted: ["a"] });
 });
 
-test("a plugin that fails is logged and not called again; the others are", async () => {
-  const fixture = createFixture({ files: [fileOf(entryOf("a")), fileOf(entryOf("b"))], failing: "a" });
-  expect(await fixture.run()).toMatchObject({ deleted: ["b"] });
-  expect(fixture.log.lines).toMatchObject([
-    { level: "warn", fields: { attachment: "pods a eth0", reason: expect.stringContaining("busy") } },
-  ]);
-  expect(await fixture.run()).toMatchObject({ calls: [], deleted: [] });
+const lineOf = (reason: string) => ({ level: "warn", fields: { attachment: "pods a eth0", reason } });
+
+test("a plugin that fails is logged once and called again when its delay is over, until it succeeds; the others do not wait", async () => {
+  const failing: Record<string, number> = { a: 100 };
+  const fixture = createFixture({ files: [fileOf(entryOf("a")), fileOf(entryOf("b"))], failing });
+  const { clock, log, run } = fixture;
+  expect(await run()).toMatchObject({ deleted: ["b"], againAfterMs: 10_000 });
+  await clock.advance(4_000);
+  // The runtime is listed again.
+  expect(await run()).toEqual({ ...nothing, againAfterMs: 6_000, opened: 1 });
+  await clock.advance(6_000);
+  expect(await run()).toMatchObject({ calls: ["pods-a-eth0 with bridge"], deleted: [], againAfterMs: 20_000 });
+  expect(log.lines).toMatchObject([lineOf("bridge: busy (code 100)")]);
+  delete failing["a"];
+  await clock.advance(20_000);
+  expect(await run()).toMatchObject({ deleted: ["a"], againAfterMs: undefined });
+  expect(await run()).toEqual({ ...nothing, opened: 3 });
+});
+
+test("a plugin that is not installed is not searched again, and nothing is to be done any more", async () => {
+  const fixture = createFixture({ files: [fileOf(entryOf("a"))], failing: { a: 50 } });
+  expect(await fixture.run()).toMatchObject({ deleted: [], againAfterMs: undefined });
+  await fixture.clock.advance(3_600_000);
+  expect(await fixture.run()).toEqual({ ...nothing, opened: 1 });
+  expect(fixture.log.lines).toMatchObject([lineOf("bridge: busy (code 50)")]);
+});
+
+test("an attachment that another process deletes is not tried again", async () => {
+  const fixture = createFixture({ files: [fileOf(entryOf("a"))], failing: { a: 100 } });
+  expect(await fixture.run()).toMatchObject({ againAfterMs: 10_000 });
+  fixture.remove("pods-a-eth0");
+  expect(await fixture.run()).toEqual({ ...nothing, opened: 1 });
+});
+
+test("a plugin that hangs does not keep the others from their turn", async () => {
+  const late = new AbortController();
+  const onDel = () => late.abort(new CniError(999, "it took longer than 60 s"));
+  const files = [fileOf(entryOf("a")), fileOf(entryOf("b"))];
+  const { run, clock } = createFixture({ files, failing: { a: 999 }, onDel });
+  await expect(run(late.signal)).rejects.toMatchObject({ message: "it took longer than 60 s" });
+  await clock.advance(10_000);
+  expect(await run()).toMatchObject({ calls: ["pods-b-eth0 with bridge", "pods-a-eth0 with bridge"], deleted: ["b"] });
+});
+
+test("the earlier of a torn file and a DEL that has failed is next", async () => {
+  const torn = ["pods-b-eth0", '{"kind":"cni'] as const;
+  const files = [fileOf(entryOf("a")), fileOf(entryOf("c")), torn];
+  const given = { files, ageMs: 4_000, sandboxes: { c: true }, mounted: ["c"], failing: { a: 100 } };
+  const { run, clock } = createFixture(given);
+  expect(await run()).toMatchObject({ calls: ["pods-a-eth0 with bridge"], againAfterMs: 6_000 });
+  await clock.advance(6_000);
+  expect(await run()).toMatchObject({ calls: [], againAfterMs: 4_000 });
 });
 
 test("a torn file is set aside ten seconds after it was written, when no writer can be slow any more", async () => {

@@ -10,6 +10,7 @@ import { CniError, describeCniError } from "../error.ts";
 import type { CollectedGarbage, ListedSandboxes } from "../garbage.ts";
 import type { Cni } from "../network.ts";
 import { ASIDE_SUFFIX, MAX_FILE_BYTES, RESULTS_FOLDER } from "../result-cache.ts";
+import { createFailedDeletions, type FailedDeletions } from "./failed-deletions.ts";
 
 /** What is known of an attachment that a container runtime has made itself. */
 export interface RuntimeAttachmentFacts {
@@ -45,7 +46,7 @@ export interface RuntimeGarbageDeps {
   readonly bootedAt: Instant;
   /** Opened only if there is something to delete. */
   readonly openCni: () => Promise<Pick<Cni, "del">>;
-  readonly clock: Pick<Clock, "now">;
+  readonly clock: Pick<Clock, "now" | "monotonicMs">;
   readonly log: Pick<Log, "warn">;
 }
 
@@ -60,26 +61,34 @@ const TORN_AFTER_MS = 10_000;
  * it was killed during RunPodSandbox or has lost its state: it calls no DEL for them any more, and their addresses stay taken. The
  * function also sets torn files of the cache aside, with which the runtime's own DEL fails each time.
  *
- * It does not call GC of the plugins: no ADD may run meanwhile, and the runtime takes no lock of ours. It tries each attachment once:
- * a failure is logged, and a plugin that was uninstalled is not searched again and again. Rejects with `FilesError` if the cache
- * cannot be read, and with the signal's reason when that aborts.
+ * It does not call GC of the plugins: no ADD may run meanwhile, and the runtime takes no lock of ours. A DEL that fails is logged, and is to be
+ * tried again after `againAfterMs` unless it cannot succeed. Rejects with `FilesError` if the cache cannot be read, and with the signal's
+ * reason when that aborts.
  */
 export function createRuntimeGarbageCollection(
   deps: RuntimeGarbageDeps,
 ): (sandboxes: Pick<ListedSandboxes, "isReady">, signal: AbortSignal) => Promise<CollectedGarbage> {
-  const tried = new Set<string>();
+  const failed = createFailedDeletions(deps.clock);
   return async (sandboxes, signal) => {
     const { found, againAfterMs } = await readCache(deps);
-    const stale = (await findLeftOver(deps, found, sandboxes)).filter(({ fileName }) => !tried.has(fileName));
+    const leftOver = await findLeftOver(deps, found, sandboxes);
+    failed.retain(leftOver.map(({ fileName }) => fileName));
+    // A plugin that hangs does not keep the others from their turn.
+    const due = leftOver
+      .filter(({ fileName }) => failed.isDue(fileName))
+      .toSorted((a, b) => failed.failures(a.fileName) - failed.failures(b.fileName));
+    const cni = due.length === 0 ? undefined : await deps.openCni();
     const deleted: AttachmentKey[] = [];
-    const cni = stale.length === 0 ? undefined : await deps.openCni();
-    for (const { fileName, entry } of stale) {
-      tried.add(fileName);
-      if (cni !== undefined && (await deleteOrLog(deps, cni, entry, signal))) deleted.push(keyOf(entry));
+    for (const file of due) {
+      signal.throwIfAborted();
+      if (cni !== undefined && (await deleteOrLog(deps, cni, file, failed, signal))) deleted.push(keyOf(file.entry));
     }
-    return { deleted, againAfterMs };
+    return { deleted, againAfterMs: earlier(againAfterMs, failed.againAfterMs()) };
   };
 }
+
+const earlier = (a: number | undefined, b: number | undefined) =>
+  a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
 
 const keyOf = ({ network, containerId, ifName }: CacheEntry): AttachmentKey => ({ network, containerId, ifName });
 
@@ -176,15 +185,18 @@ async function lookAt({ isNamespace }: RuntimeGarbageDeps, entry: CacheEntry): P
 async function deleteOrLog(
   { log }: RuntimeGarbageDeps,
   cni: Pick<Cni, "del">,
-  entry: CacheEntry,
+  { fileName, entry }: CachedFile,
+  failed: FailedDeletions,
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
     // By the entry, also if another process has deleted it since.
     await cni.del(entry.network, entry, cachedConfIfUsable(entry), signal);
+    failed.remove(fileName);
     return true;
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
+    if (!failed.add(fileName, error)) return false;
     const { network, containerId, ifName } = entry;
     const reason = describeCniError(error);
     const message = "an attachment whose sandbox is gone cannot be deleted; its addresses may stay taken";

@@ -33,8 +33,9 @@ const BACKOFF: BackoffOptions = { initialMs: 10_000, maxMs: 600_000 };
 
 /**
  * Creates an audit that runs after each `wake`. After a failure it runs again when the back-off is over, until it succeeds; a
- * `wake` does not shorten the back-off of a plugin. An attachment that was too young is decided when it is old enough. In between
- * there is no timer. Each failure is logged once until an audit succeeds, and never stops the agent.
+ * `wake` does not shorten the back-off of a plugin. It also runs again when the collection says so: for an attachment that was too young, or
+ * whose DEL has failed. In between there is no timer. Each failure is logged once until an audit succeeds, and never stops
+ * the agent.
  */
 export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
   const { clock } = options;

@@ -54,11 +54,15 @@ export function describeCniError({ code, message, details, plugin }: CniError): 
   return `${words.join(": ")}${code === cniCodes.unknown ? "" : ` (code ${code})`}`;
 }
 
-/** Throws one failure as it is, several as one error with the code of the first; does nothing without a failure. */
+/**
+ * Throws one failure as it is, several as one error with the code of the first; does nothing without a failure. Those with the same words
+ * count as one: after a timeout every further call fails in the same way.
+ */
 export function throwFailures(failures: readonly CniError[]): void {
-  const [first] = failures;
+  const distinct = new Map(failures.map((failure) => [describeCniError(failure), failure]));
+  const [first] = distinct.values();
   if (first === undefined) return;
-  if (failures.length === 1) throw first;
-  const message = failures.map(describeCniError).join("; ");
+  if (distinct.size === 1) throw first;
+  const message = [...distinct.keys()].join("; ");
   throw new CniError(first.code, message, { cause: new AggregateError(failures) });
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { FakeClock } from "../test/fakes/clock.ts";
-import { createTimeLimit, unlimited } from "./time-limit.ts";
+import { createStatusTimeLimit, createTimeLimit, unlimited } from "./time-limit.ts";
 
 const staying = new AbortController().signal;
 
@@ -51,6 +51,11 @@ test("a call without a limit has none", () => {
   const clock = new FakeClock();
   expect(createTimeLimit(undefined, clock, staying).ofPlugin("ADD")).toBe(Number.POSITIVE_INFINITY);
   expect(unlimited.ofPlugin("ADD")).toBe(Number.POSITIVE_INFINITY);
+});
+
+test("each plugin that is asked by STATUS has the same time, and an eighth is left for the answer", () => {
+  const timeLimit = createStatusTimeLimit(10_000);
+  expect([timeLimit.ofPlugin("STATUS"), timeLimit.ofPlugin("STATUS")]).toEqual([8_750, 8_750]);
 });
 
 test("a wait for a lock leaves a third of the plugins' time to them", async () => {

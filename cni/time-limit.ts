@@ -44,6 +44,14 @@ export function createTimeLimit(
   };
 }
 
+/**
+ * Limits each plugin that is asked by STATUS to the same time, so that the failure of one that hangs has the same words each time: they are
+ * the condition of the Node. STATUS waits for no lock.
+ */
+export function createStatusTimeLimit(timeoutMs: number): TimeLimit {
+  return { ofPlugin: () => Math.floor(timeoutMs * PART_OF_OTHERS), ofLock: unlimited.ofLock };
+}
+
 /** For a caller who waits as long as it takes. */
 export const unlimited: TimeLimit = {
   ofPlugin: () => Number.POSITIVE_INFINITY,

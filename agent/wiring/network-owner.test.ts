@@ -7,14 +7,19 @@ import { askAgent } from "../../cni/delegate/ask-agent.ts";
 import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
 import type { DelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { aborted } from "../../host/async/abort.ts";
+import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
-import { createExec } from "../../host/exec.ts";
+import { createExec, type Exec, ExecError } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
+import { takeLock } from "../../host/lock.ts";
 import { StatusResponse } from "../../proto/cri/gen/api.ts";
+import { pollUntil } from "../../test/bed/poll-until.ts";
+import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { Config, NetworkOwner } from "../config/config.ts";
 import { createKubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
-import { type OwnedNetwork, openOwnedNetwork } from "./network-owner.ts";
+import { type NetworkAdapters, type OwnedNetwork, openOwnedNetwork } from "./network-owner.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -35,13 +40,14 @@ async function open(
   list?: string,
   network: Partial<Config["network"]> = {},
   clusterConfigSource?: Config["clusterConfigSource"],
-  metrics = createKubeletMetrics(),
+  changed: Partial<NetworkAdapters> = {},
 ) {
   const delegateDir = join(folder, "delegate.d");
   if (list !== undefined) await writeFile(join(delegateDir, "10-berth.conflist"), list);
-  const adapters = {
+  const adapters: NetworkAdapters = {
     ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
-    ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics },
+    ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics: createKubeletMetrics() },
+    ...changed,
   };
   const config = {
     network: { source: "chain", owner, delegateDir, podCIDRs: [], ...network } as const,
@@ -70,7 +76,7 @@ test("the delegate is served if its list names the socket of this agent, unless 
 
 test("calls of the delegate are measured by verb, those that fail as well", async () => {
   const metrics = createKubeletMetrics();
-  const network = await open("agent", listWith(own()), {}, undefined, metrics);
+  const network = await open("agent", listWith(own()), {}, undefined, { metrics });
   const server = await network?.serve(served);
   const attachment = { containerId: "c1", netns: "/run/netns/c1", ifName: "eth0", args: new Map(), capabilityArgs: {} };
   const call = (verb: DelegateCall["verb"]) =>
@@ -112,6 +118,82 @@ test("the agent refuses to start where it cannot serve the delegate, and names t
   ];
   for (const [owner, list, message] of rows)
     await expect(serves(owner, list)).rejects.toMatchObject({ name: "StartError", message });
+});
+
+/** Makes a network of one plugin, with a version that has STATUS and GC. */
+async function makeNetwork(): Promise<void> {
+  for (const name of ["net.d", "bin"]) await mkdir(join(folder, name));
+  const list = JSON.stringify({ cniVersion: "1.1.0", name: "pods", plugins: [{ type: "bridge" }] });
+  await writeFile(join(folder, "net.d/10-pods.conflist"), list);
+  await writeFile(join(folder, "bin/bridge"), "#!/bin/sh\n", { mode: 0o755 });
+}
+
+/** Programs that run until they are killed. */
+const hanging: Exec = {
+  run: (argv, { timeoutMs }) =>
+    Promise.reject(new ExecError(argv, undefined, "", `${argv[0]} did not end within ${timeoutMs} ms`)),
+};
+/** Programs that the kernel does not end in time. */
+const unkillable: Exec = {
+  async run(_argv, { signal }) {
+    await aborted(signal!);
+    throw signal!.reason;
+  },
+};
+
+test.each<[string, Exec, number | undefined, string]>([
+  ["a plugin that hangs is killed before the status is due, and named", hanging, undefined, "bridge: BIN/bridge did not end within 8750 ms"], // biome-ignore format: a table
+  [
+    "it is killed earlier when less time is left for the status",
+    hanging,
+    800,
+    "bridge: BIN/bridge did not end within 700 ms",
+  ],
+  ["plugins that cannot be killed are named by the folder of their list", unkillable, 10, "the plugins of NET have not answered STATUS within 0.01 s"], // biome-ignore format: a table
+])("NetworkReady: %s", async (_name, exec, deadlineMs, problem) => {
+  await makeNetwork();
+  const network = await open("agent", listWith(own()), {}, undefined, { exec, clock: new FakeClock() });
+  const conditions = [{ type: "NetworkReady", status: true, reason: "", message: "" }];
+  const read = network?.withCondition(async () => StatusResponse.fromPartial({ status: { conditions } }));
+  const status = await read?.(deadlineMs === undefined ? undefined : { deadlineMs });
+  const words = problem.replace("BIN", join(folder, "bin")).replace("NET", join(folder, "net.d"));
+  expect(status?.status?.conditions[0]?.message).toBe(`Network plugin returns error: ${words}`);
+});
+
+/** Runs an audit of the network until it logs a failure after this time. Returns its reason. */
+async function auditReason(exec: Exec, failsAfterMs: number): Promise<unknown> {
+  const [clock, log, networkAuditDue] = [new FakeClock(), new FakeLog(), createEventSource()];
+  const network = await open("agent", listWith(own()), {}, undefined, { exec, clock, log });
+  const audit = network?.audit({ runtime: { listPodSandbox: async () => [] }, agent: { networkAuditDue } });
+  const failure = () => log.lines.find(({ level }) => level === "warn");
+  networkAuditDue.emit();
+  // Beside the timeout of the audit.
+  await pollUntil("the wait for a lock, or the failure", 5_000, async () => clock.pendingTimers > 1 || failure());
+  if (failsAfterMs > 0) {
+    await clock.advance(failsAfterMs - 1);
+    expect(failure()).toBeUndefined();
+    await clock.advance(1);
+  }
+  const { fields } = await pollUntil("the failure", 5_000, async () => failure());
+  await audit?.stop();
+  return fields["reason"];
+}
+
+test("an audit names the plugin whose GC hangs", async () => {
+  await makeNetwork();
+  expect(await auditReason(hanging, 0)).toBe(`bridge: ${folder}/bin/bridge did not end within 52500 ms`);
+});
+
+test("an audit that waits for a lock names its holder", async () => {
+  await makeNetwork();
+  await mkdir(join(folder, "cache/locks"), { recursive: true });
+  const lock = takeLock(join(folder, "cache/locks/.pods"), "a test");
+  expect(await auditReason(hanging, 35_000)).toMatch(
+    new RegExp(
+      `^the network pods: pid ${process.pid} \\(.+\\) has held its lock since .+, longer than this call may wait \\(code 11\\)$`,
+    ),
+  );
+  if (lock.held) lock.release();
 });
 
 test("NetworkReady is the condition of the network that the agent executes", async () => {

@@ -8,6 +8,7 @@ import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments
 import { CniError } from "../../cni/error.ts";
 import type { Executor } from "../../cni/executor.ts";
 import type { NetworkDefinitions } from "../../cni/secondary/pod-networks.ts";
+import { createStatusTimeLimit, createTimeLimit } from "../../cni/time-limit.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import { messageOf } from "../../host/error-message.ts";
@@ -142,29 +143,21 @@ async function openNetwork(
   const { hostFiles: files, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
-  const [
-    { executeCall },
-    { collectGarbage },
-    { createNetworkReadiness },
-    { readCachedStatus },
-    { createTimeLimit },
-    executor,
-  ] = await Promise.all([
-    import("../../cni/delegate/execute-call.ts"),
-    import("../../cni/delegate/collect-garbage.ts"),
-    import("../../cni/delegate/network-readiness.ts"),
-    import("../../cni/secondary/cached-status.ts"),
-    import("../../cni/time-limit.ts"),
-    createNetworkExecutor(delegate, adapters),
-  ]);
+  const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, { readCachedStatus }, executor] =
+    await Promise.all([
+      import("../../cni/delegate/execute-call.ts"),
+      import("../../cni/delegate/collect-garbage.ts"),
+      import("../../cni/delegate/network-readiness.ts"),
+      import("../../cni/secondary/cached-status.ts"),
+      createNetworkExecutor(delegate, adapters),
+    ]);
   const record = createPluginCallRecorder(metrics);
   const recordDelegateCall = createDelegateCallRecorder(metrics);
   const deleted = createDeletedAttachments();
   const ages = createAttachmentAges(clock);
-  const cni = executor.createCni(record);
   const deps = {
     ...executor,
-    ...{ cni, files, confDir, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
+    ...{ files, confDir, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
   };
   const readiness = createNetworkReadiness(deps);
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
@@ -184,8 +177,10 @@ async function openNetwork(
       const timeoutMs = options?.deadlineMs ?? STATUS_TIMEOUT_MS;
       const timeout = AbortSignal.timeout(timeoutMs);
       const late = `have not answered STATUS within ${timeoutMs / 1_000} s`;
+      // A plugin that hangs is killed before the timeout, and is the problem then.
+      const cni = executor.createCni(record, createStatusTimeLimit(timeoutMs));
       const problem = readiness
-        .findProblem(timeout)
+        .findProblem(cni, timeout)
         .catch((error: unknown) =>
           timeout.aborted ? `the plugins of ${confDir} ${late}` : `${confDir}: ${messageOf(error)}`,
         );
@@ -206,7 +201,8 @@ async function openNetwork(
     audit({ runtime, agent }) {
       const audit = createNetworkAudit({
         listSandboxes: () => listSandboxes(runtime, clock),
-        collectGarbage: (sandboxes, signal) => collectGarbage(deps, sandboxes, signal),
+        collectGarbage: (sandboxes, signal, timeLimit) =>
+          collectGarbage({ ...deps, cni: executor.createCni(record, timeLimit) }, sandboxes, signal),
         ...{ clock, log },
       });
       const unsubscribe = agent.networkAuditDue.subscribe(audit.wake);

@@ -1,5 +1,5 @@
 import { uptime } from "node:os";
-import type { Cni } from "../../cni/network.ts";
+import type { Executor } from "../../cni/executor.ts";
 import { usualCni } from "../../cni/network-facts.ts";
 import { createRuntimeGarbageCollection } from "../../cni/runtime/runtime-garbage.ts";
 import { containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
@@ -35,14 +35,14 @@ export interface RuntimeNetworkAuditDeps {
 export function auditRuntimeNetwork(deps: RuntimeNetworkAuditDeps): { stop(): Promise<void> } {
   const { runtime, agent, cacheDir, clock, log } = deps;
   const files = createFiles(cacheDir);
-  let opened: Pick<Cni, "del"> | undefined;
+  let opened: Pick<Executor, "createCni"> | undefined;
   const audit = createNetworkAudit({
     listSandboxes: () => listSandboxes(runtime, clock),
     collectGarbage: createRuntimeGarbageCollection({
       ...{ files, isNamespace: isNamespaceMount, bootedAt: clock.now() - uptime() * 1_000, clock, log },
-      async openCni() {
-        opened ??= await openCni(deps, files);
-        return opened;
+      async openCni(timeLimit) {
+        opened ??= await openExecutor(deps, files);
+        return opened.createCni(() => undefined, timeLimit);
       },
     }),
     ...{ clock, log },
@@ -57,21 +57,20 @@ export function auditRuntimeNetwork(deps: RuntimeNetworkAuditDeps): { stop(): Pr
 }
 
 /** Loaded lazily: on most nodes there is nothing to delete. Rejects with `CriError`. */
-async function openCni(
+async function openExecutor(
   { runtime, exec, hostFiles: files, env, clock, log }: RuntimeNetworkAuditDeps,
   cacheFiles: Files,
-): Promise<Pick<Cni, "del">> {
+): Promise<Executor> {
   const [{ createExecutor }, { createNetlink }, status] = await Promise.all([
     import("../../cni/executor.ts"),
     import("../../host/netlink/netlink.ts"),
     runtime.verboseStatus(),
   ]);
   const { binDirs } = containerdCni(containerdConfig(status)) ?? usualCni;
-  const executor = createExecutor({
+  return createExecutor({
     ...{ exec, files, cacheFiles, netlink: createNetlink(), clock, binDirs, env },
     description: `berth run, pid ${process.pid}`,
     onUnreadable: ({ asideName, reason }) =>
       log.warn({ file: asideName, reason }, "a file of the network's cache is unreadable, and was set aside"),
   });
-  return executor.createCni(() => undefined);
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { CniError } from "../error.ts";
+import type { Cni } from "../network.ts";
 import { createNetworkReadiness } from "./network-readiness.ts";
 
 const { signal } = new AbortController();
@@ -35,16 +36,16 @@ function createFixture() {
         throw new CniError(50, "its binary is in none of the folders /b", { plugin: type });
       },
     },
-    cni: {
-      async status() {
-        node.statuses += 1;
-        node.onStatus();
-        if (node.failure !== "") throw new CniError(50, node.failure, { plugin: "bridge" });
-        return "ready";
-      },
-    },
   });
-  return { node, clock, look: () => readiness.findProblem(signal), onCall: readiness.onCall };
+  const cni: Pick<Cni, "status"> = {
+    async status() {
+      node.statuses += 1;
+      node.onStatus();
+      if (node.failure !== "") throw new CniError(50, node.failure, { plugin: "bridge" });
+      return "ready";
+    },
+  };
+  return { node, clock, look: () => readiness.findProblem(cni, signal), onCall: readiness.onCall };
 }
 
 test("a network whose binaries exist and whose plugins are ready can serve ADD; its plugins are asked once while nothing changes", async () => {

@@ -12,16 +12,16 @@ export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<
   /** Rooted at `/`. */
   readonly files: ExecuteCallDeps["files"] & Pick<Files, "stat">;
   readonly binaries: Pick<PluginBinaries, "find">;
-  readonly cni: Pick<Cni, "status">;
   readonly clock: Pick<Clock, "monotonicMs">;
 }
 
 export interface NetworkReadiness {
   /**
    * Why the network cannot serve ADD: no list, a file that cannot be used, a missing binary, or a plugin's answer to STATUS; undefined
-   * if it can. Rejects with `FilesError`, and with the signal's reason when that aborts.
+   * if it can. `cni` limits the time of the plugins, so that one that hangs is the problem. Rejects with `FilesError`, and with the
+   * signal's reason when that aborts.
    */
-  findProblem(signal: AbortSignal): Promise<string | undefined>;
+  findProblem(cni: Pick<Cni, "status">, signal: AbortSignal): Promise<string | undefined>;
   /** A plugin was called for a pod. */
   onCall(call: Pick<PluginCallRecord, "verb" | "network" | "error">): void;
 }
@@ -48,7 +48,7 @@ interface ReadyNetwork {
  * A network that is not ready is asked each time.
  */
 export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadiness {
-  const { files, confDir, cni, clock } = deps;
+  const { files, confDir, clock } = deps;
   let ready: ReadyNetwork | undefined;
   let network: string | undefined;
   let failedAdds = 0;
@@ -59,7 +59,7 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
   }
 
   return {
-    async findProblem(signal) {
+    async findProblem(cni, signal) {
       try {
         const conf = await loadChain(files, confDir);
         network = conf.name;

@@ -5,6 +5,7 @@ import { FakeLog } from "../../test/fakes/log.ts";
 import { type CacheEntry, cacheFileName, encodeCacheEntry } from "../cache-entry.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError } from "../error.ts";
+import { unlimited } from "../time-limit.ts";
 import { createRuntimeGarbageCollection, isLeftOver, type RuntimeAttachmentFacts } from "./runtime-garbage.ts";
 
 test("an attachment is left over if its pod can no longer exist and the runtime does not know it", () => {
@@ -98,7 +99,11 @@ function createFixture({ files, ageMs = 3_600_000, sandboxes = {}, mounted = [],
     ...{ clock, log },
     async run(runSignal = signal) {
       calls = [];
-      const { deleted, againAfterMs } = await collect({ isReady: new Map(Object.entries(sandboxes)) }, runSignal);
+      const { deleted, againAfterMs } = await collect(
+        { isReady: new Map(Object.entries(sandboxes)) },
+        runSignal,
+        unlimited,
+      );
       return { calls, deleted: deleted.map(({ containerId }) => containerId), againAfterMs, opened };
     },
     remove: (name: string) => void kept.delete(`results/${name}`),

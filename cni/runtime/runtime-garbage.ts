@@ -10,6 +10,7 @@ import { CniError, describeCniError } from "../error.ts";
 import type { CollectedGarbage, ListedSandboxes } from "../garbage.ts";
 import type { Cni } from "../network.ts";
 import { ASIDE_SUFFIX, MAX_FILE_BYTES, RESULTS_FOLDER } from "../result-cache.ts";
+import type { TimeLimit } from "../time-limit.ts";
 import { createFailedDeletions, type FailedDeletions } from "./failed-deletions.ts";
 
 /** What is known of an attachment that a container runtime has made itself. */
@@ -45,7 +46,7 @@ export interface RuntimeGarbageDeps {
   readonly isNamespace: (path: string) => Promise<boolean>;
   readonly bootedAt: Instant;
   /** Opened only if there is something to delete. */
-  readonly openCni: () => Promise<Pick<Cni, "del">>;
+  readonly openCni: (timeLimit: TimeLimit) => Promise<Pick<Cni, "del">>;
   readonly clock: Pick<Clock, "now" | "monotonicMs">;
   readonly log: Pick<Log, "warn">;
 }
@@ -67,9 +68,13 @@ const TORN_AFTER_MS = 10_000;
  */
 export function createRuntimeGarbageCollection(
   deps: RuntimeGarbageDeps,
-): (sandboxes: Pick<ListedSandboxes, "isReady">, signal: AbortSignal) => Promise<CollectedGarbage> {
+): (
+  sandboxes: Pick<ListedSandboxes, "isReady">,
+  signal: AbortSignal,
+  timeLimit: TimeLimit,
+) => Promise<CollectedGarbage> {
   const failed = createFailedDeletions(deps.clock);
-  return async (sandboxes, signal) => {
+  return async (sandboxes, signal, timeLimit) => {
     const { found, againAfterMs } = await readCache(deps);
     const leftOver = await findLeftOver(deps, found, sandboxes);
     failed.retain(leftOver.map(({ fileName }) => fileName));
@@ -77,9 +82,10 @@ export function createRuntimeGarbageCollection(
     const due = leftOver
       .filter(({ fileName }) => failed.isDue(fileName))
       .toSorted((a, b) => failed.failures(a.fileName) - failed.failures(b.fileName));
-    const cni = due.length === 0 ? undefined : await deps.openCni();
+    const cni = due.length === 0 ? undefined : await deps.openCni(timeLimit);
     const deleted: AttachmentKey[] = [];
     for (const file of due) {
+      // A plugin that hangs may have used the time of all: the rest is tried the next time.
       signal.throwIfAborted();
       if (cni !== undefined && (await deleteOrLog(deps, cni, file, failed, signal))) deleted.push(keyOf(file.entry));
     }

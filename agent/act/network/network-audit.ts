@@ -1,6 +1,7 @@
 import type { AttachmentKey } from "../../../cni/cache-entry.ts";
 import { CniError, cniCodes, describeCniError } from "../../../cni/error.ts";
 import type { CollectedGarbage, ListedSandboxes } from "../../../cni/garbage.ts";
+import { createTimeLimit, type TimeLimit } from "../../../cni/time-limit.ts";
 import { type BackoffOptions, createBackoffCounter } from "../../../host/async/backoff.ts";
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import { createLogOnce, type LogOnce } from "../../../host/async/log-once.ts";
@@ -11,8 +12,15 @@ import type { Log } from "../../../host/log/log.ts";
 export interface NetworkAuditOptions {
   /** All sandboxes of the runtime. Rejects with `CriError`. */
   readonly listSandboxes: () => Promise<ListedSandboxes>;
-  /** Deletes what has outlived its sandbox. Rejects with `CniError` or `FilesError`. */
-  readonly collectGarbage: (sandboxes: ListedSandboxes, signal: AbortSignal) => Promise<CollectedGarbage>;
+  /**
+   * Deletes what has outlived its sandbox. The limit ends a plugin that hangs, and the wait for a lock, before the signal aborts: then the
+   * error names them. Rejects with `CniError` or `FilesError`.
+   */
+  readonly collectGarbage: (
+    sandboxes: ListedSandboxes,
+    signal: AbortSignal,
+    timeLimit: TimeLimit,
+  ) => Promise<CollectedGarbage>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -88,11 +96,12 @@ type Outcome =
   | ({ readonly failed: undefined } & Pick<CollectedGarbage, "againAfterMs">);
 
 async function audit(options: NetworkAuditOptions, logged: LogOnce, signal: AbortSignal): Promise<Outcome> {
-  const { listSandboxes, collectGarbage, log } = options;
+  const { listSandboxes, collectGarbage, clock, log } = options;
+  const timeLimit = createTimeLimit(TIMEOUT_MS, clock, signal);
   let sandboxes: ListedSandboxes | undefined;
   try {
     sandboxes = await listSandboxes();
-    const { deleted, againAfterMs } = await collectGarbage(sandboxes, signal);
+    const { deleted, againAfterMs } = await collectGarbage(sandboxes, signal, timeLimit);
     if (deleted.length > 0)
       log.info(
         { attachments: deleted.map(nameOf) },

@@ -108,16 +108,34 @@ test("the agent refuses to start where it cannot serve the delegate, and names t
     [
       "auto",
       "{",
-      `cannot read the list of berth-cni: ${folder}/delegate.d/10-berth.conflist is not JSON: Expected '}'`,
+      `cannot read the list of berth-cni: ${folder}/delegate.d/10-berth.conflist is not JSON: Expected '}': ${install}`,
     ],
     [
       "auto",
       listWith("cni.sock"),
-      'cannot read the list of berth-cni: the network berth-delegate: socket: found "cni.sock", must be an absolute path; berth cni install writes the list',
+      `cannot read the list of berth-cni: the network berth-delegate: socket: found "cni.sock", must be an absolute path; berth cni install writes the list: ${install}`,
     ],
   ];
   for (const [owner, list, message] of rows)
     await expect(serves(owner, list)).rejects.toMatchObject({ name: "StartError", message });
+});
+
+test("auto ignores a broken file that is not the list of berth-cni, and names it; agent does not start", async () => {
+  const log = new FakeLog();
+  const file = join(folder, "delegate.d/20-other.conf");
+  await writeFile(file, "{");
+  const warning = {
+    level: "warn" as const,
+    message: "a broken file in the folder of berth-cni's list is ignored",
+    fields: { file, reason: `${file} is not JSON: Expected '}'` },
+  };
+  expect(await open("auto", undefined, {}, undefined, { log })).toBeUndefined();
+  expect(log.lines).toEqual([warning]);
+  await expect(open("agent")).rejects.toThrow(
+    `cannot read the list of berth-cni: ${warning.fields.reason}: berth cni install`,
+  );
+  // Beside the list it does not matter.
+  expect(await open("agent", listWith(own()))).toBeDefined();
 });
 
 /** Makes a network of one plugin, with a version that has STATUS and GC. */

@@ -5,6 +5,7 @@ import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import { builtinFolderOf, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
+import { DELEGATE_LIST_FILE } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
 import type { Executor } from "../../cni/executor.ts";
 import type { NetworkDefinitions } from "../../cni/secondary/pod-networks.ts";
@@ -74,7 +75,7 @@ export async function openOwnedNetwork(
   adapters: NetworkAdapters,
 ): Promise<OwnedNetwork | undefined> {
   const { source, owner, delegateDir, podCIDRs } = config.network;
-  const { hostFiles, root } = adapters;
+  const { hostFiles, root, log } = adapters;
   const socket = root.path(NETWORK_SOCKET);
   if (owner === "runtime") {
     if (source === "chain") return undefined;
@@ -85,11 +86,11 @@ export async function openOwnedNetwork(
   const install = `berth cni install --conf-dir ${delegateDir} --root-dir ${dirname(socket)}`;
   const otherwise = source === "builtin" ? "leave out --network=builtin" : "set --network-owner=runtime";
   const remedy = `${install} installs it; or ${otherwise}`;
-  const delegate = await readDelegate(hostFiles, delegateDir).catch(toNetworkError(remedy));
+  const delegate = await readDelegate(config.network, adapters).catch(toNetworkError(remedy));
   if (delegate?.socket === socket) {
     const ranges = podCIDRs.length === 0 ? [STANDALONE_CIDR] : podCIDRs;
     const standaloneCIDRs = config.clusterConfigSource === undefined ? ranges : undefined;
-    const list = await openListOf(source, { files: hostFiles, socket, standaloneCIDRs, log: adapters.log });
+    const list = await openListOf(source, { files: hostFiles, socket, standaloneCIDRs, log });
     const executed = list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) };
     const youngForMs = Math.max(YOUNG_FOR_MS, 2 * config.runtimeRequestTimeoutMs);
     return await openNetwork(executed, list, youngForMs, adapters);
@@ -116,20 +117,32 @@ async function openListOf(
   }
 }
 
-async function readDelegate(files: Files, folder: string): Promise<DelegateConf | undefined> {
-  const entries = await readConfDir(files, folder);
+/**
+ * The installed delegate; undefined if there is none. Rejects with `CniError` for a list that cannot be used. With the owner `auto` another
+ * broken file is ignored: an agent that does not own the network need not read it.
+ */
+async function readDelegate(
+  { owner, delegateDir }: Config["network"],
+  { hostFiles, log }: NetworkAdapters,
+): Promise<DelegateConf | undefined> {
+  const entries = await readConfDir(hostFiles, delegateDir);
   for (const entry of entries) {
     const delegate = "conf" in entry ? delegateOf(entry.conf) : undefined;
     if (delegate !== undefined) return delegate;
   }
-  for (const entry of entries) if ("problem" in entry) throw entry.problem;
+  for (const entry of entries) {
+    if (!("problem" in entry)) continue;
+    const { file, problem } = entry;
+    if (owner !== "auto" || file === `${delegateDir}/${DELEGATE_LIST_FILE}`) throw problem;
+    log.warn({ file, reason: problem.message }, "a broken file in the folder of berth-cni's list is ignored");
+  }
   return undefined;
 }
 
 function toNetworkError(remedy: string): (error: unknown) => never {
   return (error) => {
     if (error instanceof CniError)
-      throw new StartError(`cannot read the list of berth-cni: ${error.message}`, { cause: error });
+      throw new StartError(`cannot read the list of berth-cni: ${error.message}: ${remedy}`, { cause: error });
     return toStartError("cannot read the list of berth-cni", remedy)(error);
   };
 }

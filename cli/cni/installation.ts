@@ -6,7 +6,7 @@ import { cachedConfIfUsable } from "../../cni/cached-conf.ts";
 import { readConfDir } from "../../cni/conf-dir.ts";
 import { type DelegateConf, delegateOf, formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { isOfDelegate } from "../../cni/delegate/delegate-entry.ts";
-import { containsDelegate, DELEGATE_TYPE } from "../../cni/delegate-network.ts";
+import { containsDelegate, DELEGATE_LIST_FILE, DELEGATE_TYPE } from "../../cni/delegate-network.ts";
 import { CniError, cniCodes } from "../../cni/error.ts";
 import type { ResultCache } from "../../cni/result-cache.ts";
 import type { Files } from "../../host/fs/files.ts";
@@ -15,8 +15,6 @@ import type { CniSettings } from "./settings.ts";
 
 /** How long berth-cni waits for one call of all plugins before it fails with code 11; more than the executor gives one plugin. */
 const TIMEOUT_MS = 120_000;
-
-const LIST_FILE = "10-berth.conflist";
 
 type Paths = Pick<CniSettings, "confDir" | "chainDir" | "binDirs" | "cacheDir" | "socket">;
 
@@ -152,7 +150,7 @@ function checkSameFolders(paths: Pick<Paths, "binDirs" | "cacheDir">, delegate: 
 }
 
 function installationOf({ confDir, binDirs }: Pick<Paths, "confDir" | "binDirs">): Installation {
-  return { list: join(confDir, LIST_FILE), binary: join(binDirs[0] ?? "", DELEGATE_TYPE) };
+  return { list: join(confDir, DELEGATE_LIST_FILE), binary: join(binDirs[0] ?? "", DELEGATE_TYPE) };
 }
 
 async function networkWithDelegate(files: InstallationDeps["files"], folder: string) {

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:te
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { takeLock } from "../host/lock.ts";
 import { type CommandLines, startCommandLines } from "../test/command-lines.ts";
 import { scriptedCalls, writePlugin } from "../test/fakes/scripted-plugin.ts";
 
@@ -109,6 +110,26 @@ pods     -    eth0       in use  another program  web
   expect(deleted.stdout).toMatch(/^eth0 of web in the network pods is removed: bridge [\d.]+ ms\n$/);
   expect(await calls()).toEqual(["ADD web", "CHECK web", "DEL web"]);
   expect(await readdir(join(folder, "cache", "results"))).toEqual([]);
+});
+
+test("a call that waits for a lock names its holder, and goes on when the lock is free", async () => {
+  await putNetwork();
+  await writePlugin(join(folder, "bin"), "bridge", answers);
+  await mkdir(join(folder, "cache/locks"), { recursive: true });
+  const lock = takeLock(join(folder, "cache/locks/.pods"), "a test");
+  const folders = [`--conf-dir=${folder}/net.d`, `--bin-dir=${folder}/bin`, `--cache-dir=${folder}/cache`];
+  const argv = [process.execPath, program, "cni", "add", "--netns", NETNS, "--container-id=web", ...folders];
+  const call = Bun.spawn(argv, { stdin: "ignore", stdout: "ignore", stderr: "pipe" });
+  const errors = call.stderr.getReader();
+  const { value } = await errors.read();
+  expect(new TextDecoder().decode(value)).toMatch(
+    new RegExp(
+      `^berth cni: waiting: the network pods: pid ${process.pid} \\(.+\\) has held its lock since [-\\d:TZ]+\n$`,
+    ),
+  );
+  expect(await calls()).toEqual([]);
+  if (lock.held) lock.release();
+  expect([await call.exited, (await errors.read()).done, await calls()]).toEqual([0, true, ["ADD web"]]);
 });
 
 test("the list has the pods for which a container runtime has made attachments", async () => {

@@ -21,11 +21,13 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 /** Locks of their own, as another process has them: flock(2) is held by the open file. */
-const createLocks = () => createAttachmentLocks({ files: createFiles(folder), clock, description: "a test" });
+const createLocks = (onLongWait?: (text: string) => void) =>
+  createAttachmentLocks({ files: createFiles(folder), clock, description: "a test", onLongWait });
 const { signal } = new AbortController();
 const patient = { signal };
+const ofKernel = () => createLocks();
 const kinds: readonly (readonly [kind: string, create: () => AttachmentLocks])[] = [
-  ["the kernel's locks", createLocks],
+  ["the kernel's locks", ofKernel],
   ["the fake locks", () => fake.ofProcess(signal)],
 ];
 const key = { network: "pods", containerId: "a", ifName: "eth0" };
@@ -64,7 +66,7 @@ test.each(kinds)(
     third!.end();
     await Promise.all(running);
     expect(notes.slice(2)).toEqual(["first ends", "second begins", "other ends", "second ends"].toSorted(byPlace));
-    if (create === createLocks) expect(await readdir(join(folder, "locks"))).toEqual([".pods"]);
+    if (create === ofKernel) expect(await readdir(join(folder, "locks"))).toEqual([".pods"]);
   },
 );
 
@@ -208,6 +210,33 @@ test.each(kinds)(
     expect(await create().withAttachment(key, async () => "free", { signal, leftMs: () => 0 })).toBe("free");
   },
 );
+
+test("after two seconds a wait says once what is locked and who holds it", async () => {
+  const holder = createWork([], "holder");
+  const held = createLocks().withAttachment(key, holder.work, patient);
+  await holder.begins;
+  const said: string[] = [];
+  const waiting = [
+    createLocks((text) => said.push(text)).withAttachment(key, async () => "free", patient),
+    createLocks((text) => said.push(text)).withNetwork("pods", async () => "free", patient),
+  ];
+  await clock.advance(1_999);
+  expect(said).toEqual([]);
+  await pollUntil("both texts", 5_000, async () => {
+    await clock.advance(200);
+    return said.length >= 2;
+  });
+  await clock.advance(60_000);
+  const who = `pid ${process.pid} \\(.+\\) has held its lock`;
+  expect(said.toSorted()).toEqual([
+    expect.stringMatching(new RegExp(`^eth0 of a in the network pods: ${who} since \\d{4}-[-\\d:TZ]+$`)),
+    expect.stringMatching(new RegExp(`^the network pods: ${who}$`)),
+  ]);
+  holder.end();
+  await held;
+  await clock.advance(1_000);
+  expect(await Promise.all(waiting)).toEqual(["free", "free"]);
+});
 
 test("the error of a wait names the processes that hold the lock, and since when", async () => {
   const holder = createWork([], "holder");

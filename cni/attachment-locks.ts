@@ -42,22 +42,34 @@ export interface AttachmentLocksDeps {
   readonly clock: Clock;
   /** Written into the file of a lock that one process alone holds, so that `head /var/lib/cni/locks/*` shows its holder. */
   readonly description: string;
+  /** Called once for a lock that has been waited for two seconds: what it locks, and who holds it. */
+  readonly onLongWait?: ((text: string) => void) | undefined;
 }
 
 const FOLDER = "locks";
 /** flock(2) without waiting, since one that waits would block the process. It hardly ever waits, so few tries follow. */
 const FIRST_WAIT_MS = 5;
 const MAX_WAIT_MS = 200;
+const LONG_WAIT_MS = 2_000;
 const forever = () => Number.POSITIVE_INFINITY;
 
-export function createAttachmentLocks({ files, clock, description }: AttachmentLocksDeps): AttachmentLocks {
+export function createAttachmentLocks(deps: AttachmentLocksDeps): AttachmentLocks {
+  const { files, clock, description } = deps;
+
   async function take(name: string, mode: LockMode, what: string, { signal, leftMs = forever }: LockWait) {
+    const startedMs = clock.monotonicMs();
+    let { onLongWait } = deps;
     for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(MAX_WAIT_MS, waitMs * 2)) {
       signal.throwIfAborted();
       const lock = await inFolder(files, FOLDER, () => takeLock(files.path(FOLDER, name), description, mode));
       if (lock.held) return lock;
       const left = leftMs();
-      if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `${what}: ${await describeHolders(name, lock.holder)}`);
+      const describe = async () => `${what}: ${await describeHolders(name, lock.holder)}`;
+      if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `${await describe()}, longer than this call may wait`);
+      if (onLongWait !== undefined && clock.monotonicMs() - startedMs >= LONG_WAIT_MS) {
+        onLongWait(await describe());
+        onLongWait = undefined;
+      }
       await sleep(clock, Math.min(waitMs, left), signal);
     }
   }
@@ -71,7 +83,7 @@ export function createAttachmentLocks({ files, clock, description }: AttachmentL
     );
     const who = holders.length === 0 ? description || "another process" : joinWithAnd(holders);
     const since = heldSince === undefined ? "" : ` since ${formatTime(heldSince)}`;
-    return `${who} ${holders.length > 1 ? "have" : "has"} held its lock${since}, longer than this call may wait`;
+    return `${who} ${holders.length > 1 ? "have" : "has"} held its lock${since}`;
   }
 
   return {

@@ -2,7 +2,7 @@ import type { Clock } from "../host/clock.ts";
 import type { Exec } from "../host/exec.ts";
 import type { Files } from "../host/fs/files.ts";
 import type { Netlink } from "../host/netlink/netlink.ts";
-import { type AttachmentLocks, createAttachmentLocks } from "./attachment-locks.ts";
+import { type AttachmentLocks, type AttachmentLocksDeps, createAttachmentLocks } from "./attachment-locks.ts";
 import { BUILTIN_TYPE } from "./builtin/network-conf.ts";
 import { createBuiltinNetwork } from "./builtin/plugin.ts";
 import { type RecordedAttachment, recordedAttachments } from "./builtin/recorded-attachments.ts";
@@ -30,6 +30,7 @@ export interface ExecutorOptions {
   /** Written into the files of the locks that this process holds. */
   readonly description: string;
   readonly onUnreadable: (entry: UnreadableEntry) => void;
+  readonly onLongWait?: AttachmentLocksDeps["onLongWait"];
   /** Whether this process lives on after a call, as the agent does, and may defer the deletion of links. */
   readonly isDaemon?: boolean;
 }
@@ -61,7 +62,8 @@ const BUILTIN_FOLDER = "/run/berth/network";
 
 /** Creates an executor. Any number of processes may have one on the same folders: an attachment has one executor at a time. */
 export function createExecutor(options: ExecutorOptions): Executor {
-  const { exec, files, cacheFiles, netlink, clock, binDirs, description, onUnreadable, isDaemon = false } = options;
+  const { exec, files, cacheFiles, netlink, clock, binDirs, onUnreadable, isDaemon = false } = options;
+  const { description, onLongWait } = options;
   const env = Object.fromEntries(
     Object.entries(options.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
   );
@@ -72,7 +74,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
     deferredRemovalClock: isDaemon ? clock : undefined,
   });
   const inProcess: ReadonlyMap<string, InProcessPlugin> = new Map([[BUILTIN_TYPE, builtin]]);
-  const locks = createAttachmentLocks({ files: cacheFiles, clock, description });
+  const locks = createAttachmentLocks({ files: cacheFiles, clock, description, onLongWait });
   return {
     cache,
     locks,

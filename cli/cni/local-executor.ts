@@ -1,4 +1,4 @@
-import { createExecutor, type Executor } from "../../cni/executor.ts";
+import { createExecutor, type Executor, type ExecutorOptions } from "../../cni/executor.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
@@ -9,10 +9,14 @@ export interface LocalExecutorOptions {
   readonly cacheDir: string;
 }
 
-/** Executes networks in this process, with its environment. `program` is its name in texts for people. */
+/**
+ * Executes networks in this process, with its environment. `program` is its name in texts for people. `onLongWait` gets who holds a lock
+ * that is waited for.
+ */
 export function createLocalExecutor(
   { binDirs, cacheDir }: LocalExecutorOptions,
   program: string,
+  onLongWait?: ExecutorOptions["onLongWait"],
 ): { readonly files: Files; readonly executor: Executor } {
   const files = createFiles("/");
   const executor = createExecutor({
@@ -22,6 +26,7 @@ export function createLocalExecutor(
     netlink: createNetlink(),
     clock: createClock(),
     env: process.env,
+    onLongWait,
     description: `${program}, pid ${process.pid}`,
     onUnreadable: ({ asideName, reason }) =>
       process.stderr.write(`${program}: a cache file is unreadable and was set aside as ${asideName}: ${reason}\n`),

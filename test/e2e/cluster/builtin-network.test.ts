@@ -1,9 +1,12 @@
 // --network=builtin on a node of a real cluster: without a pod CIDR the network is not ready; with one of each family, pods reach
-// each other, kube-proxy leads Services to them in both of its modes, and they have host ports beside its rules.
+// each other, kube-proxy leads Services to them in both of its modes, and they have host ports beside its rules. The Services answer as
+// with the chain of loopback, bridge, host-local and portmap.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Node, Service } from "../../../proto/kubernetes/gen/types.ts";
+import { cniConflist } from "../../bed/containerd/containerd-config.ts";
 import { ifAbsent } from "../../bed/if-absent.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { inNetworkNamespace } from "../../contract/own-namespace.ts";
@@ -33,14 +36,23 @@ import {
   serveClient,
   serverPort,
 } from "./other-machine.ts";
+import {
+  type Addresses,
+  type AddressesWithNodePort,
+  clusterIPs,
+  gateway,
+  nodePorts,
+  podCIDRs,
+  type ServedPods,
+  serviceRows,
+  withNames,
+} from "./service-rows.ts";
 
 setDefaultTimeout(600_000);
 
 const what = "the built-in network on a node of a cluster";
 const skip = skipWithoutPrograms(what) ?? kubeProxyProgram.skipWithout(what);
 
-const podCIDRs = ["10.99.7.0/24", "fd00:99:7::/64"];
-const gateway = { ipv4: "10.99.7.1", ipv6: "fd00:99:7::1" };
 const serviceRanges = "--service-cluster-ip-range=10.191.0.0/24,fd00:191::/112";
 const reservations = "/run/berth/network/berth/addresses";
 /** The Service `web` has two pods, of which kube-proxy picks one at random: one of both is missing once in eight million times. */
@@ -83,22 +95,13 @@ function service(name: string, externalTrafficPolicy: "Cluster" | "Local"): Mani
   };
 }
 
-interface Addresses {
-  readonly ipv4: string;
-  readonly ipv6: string;
-}
-
 async function addressesOf(name: string): Promise<Addresses> {
   const [pod] = await cluster.waitForPods("it is up", name, ([found]) => areContainersReady(found));
   const [ipv4 = "", ipv6 = ""] = pod?.status?.podIPs?.map(({ ip }) => ip) ?? [];
   return { ipv4, ipv6 };
 }
 
-interface ServiceAddresses extends Addresses {
-  readonly nodePort: number;
-}
-
-async function serviceAddresses(name: string): Promise<ServiceAddresses> {
+async function serviceAddresses(name: string): Promise<AddressesWithNodePort> {
   const { spec } = JSON.parse(await cluster.kubectl("get", "service", name, "--output=json")) as Service;
   const [ipv4 = "", ipv6 = ""] = spec?.clusterIPs ?? [];
   return { ipv4, ipv6, nodePort: spec?.ports?.[0]?.nodePort ?? 0 };
@@ -118,10 +121,6 @@ async function clientsSeen(from: string, hosts: readonly string[]): Promise<read
   const all = await answers(from, hosts, 5);
   return [...new Set(all.map((answer) => answer.replace(/^web-[12] /, "")))].toSorted();
 }
-
-/** The answers of the pods of `web` to these clients. */
-const fromBoth = (...clients: readonly string[]) =>
-  clients.flatMap((client) => [`web-1 ${client}`, `web-2 ${client}`]).toSorted();
 
 async function startNode(): Promise<void> {
   other = await connectOtherMachine();
@@ -153,28 +152,14 @@ function findProxyProblem(mode: ProxyMode): string | undefined {
   return mode === "iptables" && Bun.which("iptables") === null ? "iptables is not installed" : undefined;
 }
 
-/** Two Services with the pods behind them, a client, and kube-proxy in one mode; known once `beforeAll` has run. */
-interface ServedNode {
+/** kube-proxy in one mode, with what it leads to; known once `beforeAll` has run. */
+interface ServedNode extends ServedPods {
   readonly proxy: KubeProxy;
-  readonly web: ServiceAddresses;
-  /** With `externalTrafficPolicy: Local`. */
-  readonly local: ServiceAddresses;
-  readonly client: Addresses;
-  /** The pod `web-1`. */
-  readonly first: Addresses;
-  /** Berth's rules before kube-proxy has started. */
-  readonly ownRules: string;
 }
-
-/** Both families of the ClusterIP. */
-const clusterIPs = (of: ServiceAddresses) => [hostOf(of.ipv4, 80), hostOf(of.ipv6, 80)];
-/** The NodePort at both addresses of the node. */
-const nodePorts = (of: ServiceAddresses) => [hostOf(node.ipv4, of.nodePort), hostOf(node.ipv6, of.nodePort)];
 
 async function serve(mode: ProxyMode): Promise<ServedNode> {
   const [web, local] = await Promise.all([serviceAddresses("web"), serviceAddresses("local")]);
   const [client, first] = await Promise.all([addressesOf("client"), addressesOf("web-1")]);
-  const ownRules = await berthRules(cluster.node.folder);
   // No rule of an earlier kube-proxy answers instead.
   expect(await answers("node", clusterIPs(web))).toEqual([NO_ANSWER]);
   const proxy = await startKubeProxy(cluster, mode);
@@ -187,65 +172,93 @@ async function serve(mode: ProxyMode): Promise<ServedNode> {
     await proxy.stop();
     throw error;
   }
-  return { proxy, web, local, client, first, ownRules };
+  return { proxy, web, local, client, first };
 }
 
+/** What pods see by the name of the row, with the built-in network and with the chain. */
+const seen = { builtin: new Map<string, readonly string[]>(), chain: new Map<string, readonly string[]>() };
+/** The mode of kube-proxy in which both networks are compared. */
+const comparedMode = "iptables";
+
 function registerMode(mode: ProxyMode): void {
-  const problem = findProxyProblem(mode);
-  if (problem !== undefined) {
-    console.warn(`skipped: Services of kube-proxy in the mode ${mode}, since ${problem}`);
-    test.skip(problem, () => {});
-    return;
-  }
+  if (skipsMode(mode)) return;
   let served: ServedNode | undefined;
+  let ownRules = "";
   beforeAll(async () => {
+    ownRules = await berthRules(cluster.node.folder);
     served = await serve(mode);
   });
   afterAll(() => served?.proxy.stop());
-  registerServices(() => served!);
-  registerHostPorts(() => served!);
+  registerServices(() => served!, mode === comparedMode ? seen.builtin : new Map());
+  registerHostPorts(() => ({ ...served!, ownRules }));
 }
 
-function registerServices(served: () => ServedNode): void {
-  test("a pod reaches both pods of a Service, which see its own address", async () => {
-    const { web, client } = served();
-    expect(await answers("client", clusterIPs(web), OFTEN)).toEqual(fromBoth(client.ipv4, client.ipv6));
+function skipsMode(mode: ProxyMode): boolean {
+  const problem = findProxyProblem(mode);
+  if (problem === undefined) return false;
+  console.warn(`skipped: Services of kube-proxy in the mode ${mode}, since ${problem}`);
+  test.skip(problem, () => {});
+  return true;
+}
+
+function registerServices(served: () => ServedPods, shown: Map<string, readonly string[]>): void {
+  test.each(serviceRows)("$name", async ({ name, from, hosts, shows, expected }) => {
+    const asked = hosts(served());
+    const got = shows === "clients" ? await clientsSeen(from, asked) : await answers(from, asked, OFTEN);
+    shown.set(name, withNames(got, served()));
+    expect(got).toEqual(expected(served()));
   });
 
-  test("a pod reaches itself through its Service, and sees the gateway", async () => {
-    const { web, first } = served();
-    const expected = Object.values(gateway).map((address) => `web-1 ${address}`);
-    const others = Object.values(first).map((address) => `web-2 ${address}`);
-    expect(await answers("web-1", clusterIPs(web), OFTEN)).toEqual([...expected, ...others].toSorted());
+  test("a pod has the name server of the cluster", async () => {
+    const text = await cluster.kubectl("exec", "client", "--", "cat", "/etc/resolv.conf");
+    shown.set("resolv.conf", text.trim().split("\n"));
+    expect(text).toContain("nameserver 10.191.0.10\n");
   });
+}
 
-  test("the node reaches both pods of a Service, which see the gateway", async () => {
-    expect(await answers("node", clusterIPs(served().web), OFTEN)).toEqual(fromBoth(gateway.ipv4, gateway.ipv6));
+/** Replaces the built-in network by the chain of loopback, bridge, host-local and portmap, which the runtime executes, with the same ranges. */
+async function useChain(): Promise<void> {
+  const { agent, containerd, name, paths } = cluster.node;
+  await cluster.kubectl("delete", "pods", "--all", "--timeout=180s");
+  await cluster.waitUntilEmpty();
+  await agent.stop();
+  expect(await networks.berthCni("uninstall")).toMatchObject({ exitCode: 0 });
+  const { bridge, record } = containerd;
+  const list = JSON.parse(
+    cniConflist({ name: record.network, bridge, subnet: podCIDRs[0], leases: paths.cniLeases }),
+  ) as { plugins: [Record<string, unknown> & { ipam: object }] };
+  const [plugin] = list.plugins;
+  plugin["ipMasq"] = true;
+  Object.assign(plugin.ipam, {
+    ranges: podCIDRs.map((subnet) => [{ subnet }]),
+    routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
   });
+  await writeFile(join(paths.cniConfDir, "10-berth.conflist"), JSON.stringify(list));
+  await networks.useConfDir(paths.cniConfDir);
+  await cluster.node.startAgent({}, [`--node-ip=${node.ipv4},${node.ipv6}`]);
+  await cluster.kubectl("wait", "--for=condition=Ready", `node/${name}`, "--timeout=180s");
+  await cluster.apply([serverPod("web-1", "web"), serverPod("web-2", "web"), barePod("client")]);
+  await Promise.all(["web-1", "web-2", "client"].map(addressesOf));
+}
 
-  test.each(["client", "web-1", "node", "machine"])(
-    "at a NodePort the pods see the gateway instead of: %s",
-    async (from) => {
-      expect(await clientsSeen(from, nodePorts(served().web))).toEqual(Object.values(gateway));
-    },
-  );
-
-  test.each([
-    ["a pod's own address", "client", () => served().client],
-    ["the gateway instead of the node", "node", () => gateway],
-    ["the address of another machine", "machine", () => machine],
-  ])("at a NodePort with externalTrafficPolicy Local the pods see %s", async (_name, from, seen) => {
-    expect(await clientsSeen(from, nodePorts(served().local))).toEqual(Object.values(seen()));
+function registerChain(): void {
+  if (skipsMode(comparedMode)) return;
+  let served: ServedNode | undefined;
+  beforeAll(async () => {
+    await useChain();
+    served = await serve(comparedMode);
   });
+  afterAll(() => served?.proxy.stop());
+  registerServices(() => served!, seen.chain);
 
-  test("the other machine sees the node's addresses in place of a pod's", async () => {
-    const hosts = Object.values(machine).map((address) => hostOf(address, serverPort));
-    expect(await answers("client", hosts)).toEqual([`machine ${node.ipv4}`, `machine ${node.ipv6}`]);
+  test("all of this is as with the built-in network", () => {
+    expect(seen.chain.size).toBe(serviceRows.length + 1);
+    expect(Object.fromEntries(seen.chain)).toEqual(Object.fromEntries(seen.builtin));
   });
 }
 
 /** Host ports beside the rules of kube-proxy, which the last test stops. */
-function registerHostPorts(served: () => ServedNode): void {
+function registerHostPorts(served: () => ServedNode & { readonly ownRules: string }): void {
   test("a host port answers at 127.0.0.1 and at the node's addresses", async () => {
     const hosts = [hostOf(node.ipv4, hostPort), hostOf(node.ipv6, hostPort)];
     expect(await answers("node", [hostOf("127.0.0.1", hostPort)])).toEqual([`web-1 ${gateway.ipv4}`]);
@@ -328,6 +341,7 @@ function registerAll(): void {
   });
 
   describe.each(proxyModes)("with kube-proxy in the mode %s", registerMode);
+  describe(`the chain with kube-proxy in the mode ${comparedMode}`, registerChain);
 }
 
 inNetworkNamespace(import.meta.path, what, registerAll, skip === undefined ? prepareKubeProxy : undefined);

@@ -234,7 +234,7 @@ const registerTests = () => {
       await node.containerd.restart();
     });
 
-    test("a list that changes serves new pods; uninstall is refused, with names, while pods of the built-in network run", async () => {
+    test("a list that changes serves new pods; those of the built-in network outlive another install, and uninstall is refused with their names", async () => {
       const [chained, builtin] = [namesOf("chained", count), namesOf("builtin", count)];
       await startPods(...chained);
       const before = await containersOf(...chained);
@@ -245,6 +245,15 @@ const registerTests = () => {
       expect(reserved.length).toBe(builtin.length + 1);
       expect(await limitedLinks()).toBe(1);
       if (isNewest) await expectBandwidth();
+
+      const ofBuiltin = await containersOf(...builtin, "web");
+      await node.agent.stop();
+      expect(await networks.berthCni("install")).toMatchObject({ exitCode: 0 });
+      await node.containerd.restart();
+      await startOwner("auto");
+      expect(await containersOf(...builtin, "web")).toEqual(ofBuiltin);
+      expect((await networks.remains()).reserved).toEqual(reserved);
+
       const refused = await networks.berthCni("uninstall");
       expect(refused.exitCode).toBe(1);
       for (const name of [...builtin, "web"]) expect(refused.output).toContain(`default/${name}-berth`);

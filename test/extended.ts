@@ -10,6 +10,7 @@ import { announce, announceFailures } from "./check.ts";
 import { commitsIn, commitsSince } from "./evidence-commits.ts";
 import { allExtendedSuites } from "./extended-suites.ts";
 import { createInterruption } from "./interruption.ts";
+import { reducedBy } from "./run-size.ts";
 import { applySkipPolicy } from "./skip-policy.ts";
 import { type Outcome, runSuite } from "./suite.ts";
 import { findTests } from "./suites.ts";
@@ -31,6 +32,8 @@ async function documentWith(names: readonly string[], outcome: Outcome, previous
 }
 
 process.chdir(join(import.meta.dirname, ".."));
+const reduced = reducedBy(process.env);
+if (reduced.length > 0) throw new Error(`the document records whole runs: run this without ${reduced.join(", ")}`);
 const selected = process.argv.slice(2);
 const all = allExtendedSuites(await findTests("."));
 /** An argument that is a whole name means no other suite. */

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Outcome } from "./suite.ts";
-import { closingLine, extendedTestsDocument, failureExcerpts, outcomeLine } from "./test-summary.ts";
+import { closingLine, extendedTestsDocument, failureExcerpts, hasPassed, outcomeLine, rowsIn } from "./test-summary.ts";
 
 const good: Outcome = { name: "unit", durationMs: 1234, passed: 7, failed: [], skipped: [], log: "" };
 const mixed: Outcome = { ...good, name: "e2e", passed: 2, failed: ["a"], skipped: ["b needs go", "c needs go"] };
@@ -17,6 +17,18 @@ test("the line of a suite shows its verdict, time and counts", () => {
   expect(outcomeLine(good)).toBe("unit                             ok          1.2 s   7 passed");
   expect(outcomeLine(mixed)).toContain("FAILED");
   expect(outcomeLine({ ...good, passed: 0, skipped: ["no root"] })).toContain("skipped  ");
+});
+
+test.each<[row: string, isPassed: boolean]>([
+  ["| e2e | 7 passed | 0.1 min | 2026-01-02 | 0123456789ab |  |", true],
+  ["| e2e | 7 passed | 0.1 min | 2026-01-02 | 0123456789ab with uncommitted changes |  |", false],
+  ["| e2e | 7 passed | 0.1 min | 2026-01-02 |  |  |", false],
+  ["| e2e | 0 passed | 0.1 min | 2026-01-02 | 0123456789ab |  |", false],
+  ["| e2e | 7 passed, 1 failed | 0.1 min | 2026-01-02 | 0123456789ab |  |", false],
+  ["| e2e | 7 passed, 1 skipped | 0.1 min | 2026-01-02 | 0123456789ab |  |", false],
+  ["| e2e | has not run |  |  |  |  |", false],
+])("the row %p counts as passed: %p", (row, isPassed) => {
+  expect(rowsIn(row).map(hasPassed)).toEqual([isPassed]);
 });
 
 const long = (count: number) => Array.from({ length: count }, (_, index) => `row ${index}`);

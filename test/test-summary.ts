@@ -68,6 +68,10 @@ export const rowsIn = (document: string): readonly ExtendedRow[] =>
     .filter((line) => line.startsWith("| ") && !line.startsWith("| suite |"))
     .map(readRow);
 
+/** Whether a suite has passed as it is in a commit: with uncommitted changes, words come after the commit's digits. */
+export const hasPassed = (row: ExtendedRow | undefined): boolean =>
+  row !== undefined && /^[1-9]\d* passed$/.test(row.result) && /^[0-9a-f]{12}$/.test(row.commit ?? "");
+
 type AgeOf = (commit: string) => number | undefined;
 
 function formatRow({ suite, result, duration = "", date = "", commit = "" }: ExtendedRow, ageOf: AgeOf): string {

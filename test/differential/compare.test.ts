@@ -174,6 +174,12 @@ const wrong: readonly (readonly [
   ["no-volume-secret", "event Warning FailedMount: nonsense", undefined, "×2"],
   ["no-volume-secret", 'event Warning FailedMount: secret "none" not found', "×3", undefined],
   [
+    "no-volume-secret",
+    "settled containerStatuses[main].state.waiting.message",
+    undefined,
+    'MountVolume.SetUp failed for volume "v" : configmap "none" not found',
+  ],
+  [
     "runs",
     EVENT_ORDER,
     "event Normal Created x: y\nevent Normal Started x: z",
@@ -186,6 +192,23 @@ for (const [pod, field, kubelet, berth] of wrong)
     const runs = { pod, kubelet: joinRuns([side(kubelet)]), berth: side(berth) };
     expect(compareRuns(runs, knownDifferences).map(({ kind }) => kind)).toEqual(["difference"]);
   });
+
+test("a waiting container names the cause of an event of its own pod, and no other", () => {
+  const causeOf = (object: string) => `MountVolume.SetUp failed for volume "v" : ${object} "none" not found`;
+  const waiting = "settled containerStatuses[main].state.waiting.message";
+  const found = (message: string, event: string) => {
+    const kubelet = rows({ [event]: "×2" });
+    const runs = {
+      pod: "no-volume-secret",
+      kubelet: joinRuns([kubelet]),
+      berth: rows({ [event]: "×2", [waiting]: message }),
+    };
+    return compareRuns(runs, knownDifferences).map(({ kind }) => kind);
+  };
+  expect(found(causeOf("secret"), `event Warning FailedMount: ${causeOf("secret")}`)).toEqual(["deliberate"]);
+  expect(found(causeOf("configmap"), `event Warning FailedMount: ${causeOf("secret")}`)).toEqual(["difference"]);
+  expect(found(causeOf("secret"), `event Warning Failed: ${causeOf("secret")}`)).toEqual(["difference"]);
+});
 
 test("where some runs of the kubelet show no end at the deadline, only the end by SIGTERM is excused", () => {
   const field = "settled containerStatuses[main].state.terminated.exitCode";

@@ -123,10 +123,10 @@ function compareOrders(pod: string, shown: Finding["kubelet"], own = ""): readon
     return { kubelet: common(others, lines).join("\n"), berth: common(lines, others).join("\n") };
   });
   const differing = pairs.filter(({ kubelet, berth }) => kubelet !== berth);
-  const [first] = differing;
-  if (first === undefined) return [];
+  if (differing.length === 0) return [];
   const kind = differing.length < pairs.length ? "noise" : "difference";
-  return [{ pod, field: EVENT_ORDER, kubelet: pairs.map(({ kubelet }) => kubelet), berth: first.berth, kind }];
+  const berth = lines.filter((line) => pairs.some((pair) => pair.berth.split("\n").includes(line))).join("\n");
+  return [{ pod, field: EVENT_ORDER, kubelet: pairs.map(({ kubelet }) => kubelet), berth, kind }];
 }
 
 /**

@@ -1,6 +1,12 @@
 // Which values of a live kubelet make the recording stale, because none of its recorded runs has shown them.
 import { type Finding, type KnownDifference, matches } from "./compare.ts";
-import { neverNoise } from "./unrepeated-differences.ts";
+
+/**
+ * Fields that no busy machine changes: how a container ends, whether it is ready, why it waits, which conditions a pod has,
+ * and the order of its times.
+ */
+const neverNoise =
+  /\b(exitCode|restartCount|phase|containerID|signal|terminated\.reason|waiting\.reason)$|\]\.(ready|started)$|\bconditions\[.*\]\.status$|^\w+ times$/;
 
 /**
  * Among the differences of a live kubelet, as `berth`, from all recorded runs: those in a field in which the recorded runs

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { allCases } from "./cases/all.ts";
 import { type Finding, findUnsupportedDistances, type KnownDifference } from "./compare.ts";
+import { EVENT_ORDER } from "./comparison-rows.ts";
 import { knownDifferences } from "./known-differences.ts";
 import { readRecording } from "./kubelet-recording.ts";
 import { mayComeOnce, unrepeatedFindings, withoutUnrepeated } from "./unrepeated-differences.ts";
@@ -13,14 +14,24 @@ const finding = (field: string, kubelet: Finding["kubelet"], berth: string | und
   berth,
   kind: "difference",
 });
+const order = (kubelet: readonly string[], berth: string) => finding(EVENT_ORDER, kubelet, berth);
 const exitCode = "gone containerStatuses[main].state.terminated.exitCode";
 
 test.each<[what: string, found: Finding, mayComeOnce: boolean]>([
-  ["a field in which the kubelet's runs differ", finding("x", ["1", "3"]), true],
-  ["a field that one run of the kubelet lacks", finding("x", ["1", undefined]), true],
+  ["a third text of a field in which the kubelet's runs differ", finding("x", ["1", "3"]), false],
+  ["a second text of a field that one run of the kubelet lacks", finding("x", ["1", undefined]), false],
+  ["a field that all of the kubelet's different runs have", { ...finding("x", ["1", "3"]), berth: undefined }, false],
   ["a field in which the kubelet's runs agree", finding("x", ["1"]), false],
   ["a field that no run of the kubelet has", finding("x", [undefined]), false],
-  ["an order in which the common events of all of the kubelet's runs agree", finding("x", ["1", "1"]), false],
+  ["an order in which the common events of all of the kubelet's runs agree", order(["a\nb", "a\nb"], "b\na"), false],
+  [
+    "a third order of pairs that some run of the kubelet has",
+    order(["a\nb\nc", "b\na\nc", "a\nc\nb"], "c\na\nb"),
+    false,
+  ],
+  ["an order of which two runs of the kubelet have half each", order(["a\nb\nc\nd", "b\na\nd\nc"], "a\nb\nd\nc"), true],
+  ["an order with a pair that no run of the kubelet has", order(["a\nb\nc", "b\na\nc"], "b\nc\na"), false],
+  ["two events that no run of the kubelet has together", order(["a\nb\nx", "b\na\ny"], "y\na\nb\nx"), false],
   ["an exit code in which the kubelet's runs differ", finding(exitCode, ["1", "3"]), false],
   ["a count beside the kubelet's by their own distance", finding("event x", ["×2", "×3"], "×4"), true],
   [
@@ -31,6 +42,11 @@ test.each<[what: string, found: Finding, mayComeOnce: boolean]>([
   [
     "an absent event of which the kubelet's runs have some",
     { ...finding("event x", ["×2", "×3"]), berth: undefined },
+    false,
+  ],
+  [
+    "an absent event that all of the kubelet's runs have once or twice",
+    { ...finding("event x", ["×1", "×2"]), berth: undefined },
     false,
   ],
   ["twice an event that some of the kubelet's runs have once", finding("event x", ["×1", undefined], "×2"), true],
@@ -44,14 +60,14 @@ test.each<[what: string, found: Finding, mayComeOnce: boolean]>([
   expect(mayComeOnce({ ...found, kind: "deliberate" }, [entry])).toBe(false);
 });
 
-const noise = [finding("x", ["1", "3"])];
+const noise = [finding("event x", ["×1", "×2"], "×3")];
 
 test.each<[what: string, furtherRuns: readonly (readonly Finding[])[], kind: Finding["kind"]]>([
   ["without a further run it is a difference", [], "difference"],
   ["a difference that one of two further runs shows stays one", [[], noise], "difference"],
   ["a difference that no further run shows is noise", [[], []], "noise"],
   ["a further run shows it as a known difference", [[{ ...noise[0]!, kind: "deliberate" }]], "noise"],
-  ["a further run shows another difference that may come once", [[finding("y", ["1", "3"])]], "noise"],
+  ["a further run shows another difference that may come once", [[finding("event y", ["×1", "×2"], "×3")]], "noise"],
 ])("%s", (_, furtherRuns, kind) => {
   const found = withoutUnrepeated(noise, furtherRuns, []);
   expect(found.map((each) => each.kind)).toEqual([kind]);

@@ -1,35 +1,39 @@
 // Which differences of one run of Berth are noise, because further runs of the case do not show them.
 import { type Finding, type KnownDifference, matchesEntry } from "./compare.ts";
-
-/**
- * Fields whose wrong value is a fault even if it comes once: no busy machine changes how a container ends, whether it is
- * ready, why it waits, which conditions a pod has, or the order of its times.
- */
-export const neverNoise =
-  /\b(exitCode|restartCount|phase|containerID|signal|terminated\.reason|waiting\.reason)$|\]\.(ready|started)$|\bconditions\[.*\]\.status$|^\w+ times$/;
+import { EVENT_ORDER } from "./comparison-rows.ts";
 
 /** Why a difference is noise that no further run shows. */
 const unrepeated = "no further run showed it";
 
 /**
- * Whether a difference that no further run shows is noise: the kubelet's own runs differ in the field, and by as much if
- * it is a count, or an entry of `inOneRun` names the field and the values of both sides. Any other difference is a fault
- * even if it comes once.
+ * Whether a difference that no further run shows is noise: it is a count or an order in which the kubelet's own runs differ
+ * by as much, or an entry of `inOneRun` names the field and the values of both sides. Any other difference is a fault even
+ * if it comes once: a text that no run of the kubelet has, and an event that all of them have and Berth lacks.
  */
 export function mayComeOnce(found: Finding, inOneRun: readonly KnownDifference[]): boolean {
   if (found.kind !== "difference") return false;
-  const differsFromItself = new Set(found.kubelet).size > 1 && isWithinOwnDistance(found);
-  return (differsFromItself && !neverNoise.test(found.field)) || inOneRun.some((entry) => matchesEntry(entry, found));
+  const isOwn = found.field === EVENT_ORDER ? isOwnOrder(found) : isWithinOwnDistance(found);
+  return isOwn || inOneRun.some((entry) => matchesEntry(entry, found));
 }
 
-/** Whether Berth's count of an event is as near to one of the kubelet's as these are to each other; true for any text. */
+/** Whether Berth's count of an event is as near to one of the kubelet's as these are to each other. */
 function isWithinOwnDistance({ kubelet, berth }: Finding): boolean {
-  const counts = kubelet.map(countOf);
+  const shown = kubelet.map(countOf).filter((count) => count !== undefined);
   const own = countOf(berth);
-  if (own === undefined || counts.some((count) => count === undefined)) return true;
-  const shown = counts.filter((count) => count !== undefined);
+  if (berth === undefined || own === undefined || shown.length < kubelet.length) return false;
   const nearest = Math.min(...shown.map((count) => Math.abs(count - own)));
   return nearest <= Math.max(...shown) - Math.min(...shown);
+}
+
+/** Whether no run of the kubelet has two events the other way around, unless another one has them in Berth's order. */
+function isOwnOrder({ kubelet, berth = "" }: Finding): boolean {
+  const orders = kubelet.map((order = "") => order.split("\n"));
+  const hasInOrder = (earlier: string, later: string) =>
+    orders.some((order) => order.includes(later) && order.slice(0, order.indexOf(later)).includes(earlier));
+  const lines = berth.split("\n");
+  return lines.every((later, index) =>
+    lines.slice(0, index).every((earlier) => hasInOrder(earlier, later) || !hasInOrder(later, earlier)),
+  );
 }
 
 /** The count of an event, which is 0 for one that is absent; undefined for another text. */

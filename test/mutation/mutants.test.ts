@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { seededRandom } from "../random.ts";
 import { foundSince, judged } from "./judged.ts";
 import { describeMutant, draw, faultOf, mutantsOf } from "./mutants.ts";
-import { mutationDocument, share } from "./mutation-document.ts";
+import { mutationDocument, share, unjudgedFaults } from "./mutation-document.ts";
 
 const source = `/** Whether a < b, and true. */
 export function decide(a: number, b: 1 | 2, isOn: boolean): readonly number[] {
@@ -57,6 +57,14 @@ test("a fault that a test finds since the run names the test's file", () => {
   expect(document).toContain(`- ${finding.text}: since this run \`${testFile}\` finds it\n`);
 });
 
+test("a fault that no suite finds has to be judged, also if a test is said to find it", () => {
+  const lineOf = (fault = "") => fault.replace(": ", ":7: ");
+  const [ofJudged, ofSince] = [judged, foundSince].map((faults) => lineOf(Object.keys(faults)[0]));
+  const findings = [ofJudged, ofSince, "x.ts:7: `a` → `b`"].map((text = "") => ({ text, foundBy: undefined }));
+  expect(unjudgedFaults(findings)).toEqual([ofSince!, "x.ts:7: `a` → `b`"]);
+  expect(unjudgedFaults(findings.map((finding) => ({ ...finding, foundBy: "units" })))).toEqual([]);
+});
+
 test.each(Object.entries(foundSince))("the test that finds this fault exists: %s", (_, testFile) => {
   expect(existsSync(join(import.meta.dirname, "../..", testFile))).toBe(true);
 });
@@ -82,7 +90,7 @@ test("the document counts the faults by the suite that found them, and lists the
     "# Planted faults
 
     \`bun test/mutation/run.ts 2 3\` on 1970-01-01, on commit abc, plants 2 of 9 possible faults in
-    \`agent/decide\` and \`agent/observed\`, one at a time. The suites run in this order, and the first that fails has found the fault.
+    \`agent/decide\` and \`agent/observed\`, one at a time. The suites run in this order, and the first that fails twice has found the fault.
 
     | suite | faults found |
     |---|---|

@@ -20,6 +20,13 @@ export interface MutationRun {
 export const share = (findings: readonly Finding[]): number =>
   findings.filter(({ foundBy }) => foundBy !== undefined).length / findings.length;
 
+/**
+ * The faults that no suite has found and that are not judged. A fault that a test is said to find since an earlier run
+ * is one of them: this run shows that the test does not.
+ */
+export const unjudgedFaults = (findings: readonly Finding[]): readonly string[] =>
+  findings.filter(({ text, foundBy }) => foundBy === undefined && !(faultOf(text) in judged)).map(({ text }) => text);
+
 /** The document with the result of a run; `suites` in the order in which they look for a fault. */
 export function mutationDocument(
   { findings, all, seed, commit, date }: MutationRun,
@@ -31,7 +38,7 @@ export function mutationDocument(
     "# Planted faults",
     "",
     `\`bun test/mutation/run.ts ${findings.length} ${seed}\` on ${date.toISOString().slice(0, 10)}, on commit ${commit}, plants ${findings.length} of ${all} possible faults in`,
-    "`agent/decide` and `agent/observed`, one at a time. The suites run in this order, and the first that fails has found the fault.",
+    "`agent/decide` and `agent/observed`, one at a time. The suites run in this order, and the first that fails twice has found the fault.",
     "",
     "| suite | faults found |",
     "|---|---|",

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path/posix";
 import { deleteLink, listLinks } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
-import { change, deleteChain, deleteTable, flushChain, hasChain, listChains } from "../../host/netlink/nftables.ts";
+import { change, deleteChain, deleteTable, flushChain, listChains } from "../../host/netlink/nftables.ts";
 import type { AttachmentLocks } from "../attachment-locks.ts";
 import { toCniError } from "../to-cni-error.ts";
 import { type AttachmentId, aliasPrefix, bridgeAlias, formatId, parseId } from "./attachment-names.ts";
@@ -66,21 +66,6 @@ export async function removeIdleNetworks(options: IdleRemovalOptions, signal: Ab
 function attachmentsOf(store: AttachmentStore): readonly AttachmentId[] {
   const ids = new Set([...store.list().map(formatId), ...store.reserved().values()]);
   return [...ids].toSorted().map(parseId);
-}
-
-/**
- * Whether a network has a record or rules on this machine. Throws `NetlinkError` where the kernel has no nftables.
- *
- * @internal
- */
-export function hasNetwork(options: BuiltinRemovalOptions, network: string): boolean {
-  if (recordedNetworks(options.folder).includes(network)) return true;
-  const node = openNodeNetwork(options.netlink, options.nodeNamespace);
-  try {
-    return hasChain(node.netfilter, TABLE, masqueradeChain(network));
-  } finally {
-    node.close();
-  }
 }
 
 /**

@@ -2,9 +2,10 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type AttachmentLocks, shareNoLocks } from "../../cni/attachment-locks.ts";
-import { hasNetwork, removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
+import { removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
 import { createBridge, listLinks, readLink } from "../../host/netlink/links.ts";
 import { listChains } from "../../host/netlink/nftables.ts";
+import { hasNetwork } from "../bed/cleanup/has-network.ts";
 import { type Conf, createNode } from "./builtin-fixture.ts";
 import { outputIn } from "./network-namespaces.ts";
 

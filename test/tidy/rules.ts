@@ -210,6 +210,20 @@ const expectationsAreAwaited: Rule = (tree) =>
     ),
   );
 
+const INTERNAL =
+  /@internal\b(?:(?!\*\/)[\s\S])*\*\/\s*export (?:async )?(?:function\*?|const|class|interface|type) (\w+)/g;
+
+/** Knip spares a name with the tag @internal, so it does not see that only tests use it: another line of the product has to. */
+const internalNamesAreUsed: Rule = (tree) => {
+  const code = product(tree).map(([, text]) => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, ""));
+  return product(tree).flatMap(([path, text]) =>
+    [...text.matchAll(INTERNAL)].flatMap(([, name = ""]) => {
+      const uses = code.flatMap((each) => each.match(new RegExp(`\\b${name}\\b`, "g")) ?? []);
+      return uses.length > 1 ? [] : [`${path}: only tests use ${name}`];
+    }),
+  );
+};
+
 const nothingIsUnfinished: Rule = (tree) =>
   linesWith(
     handWritten(tree),
@@ -276,6 +290,7 @@ export const rules: Readonly<Record<string, Rule>> = {
   "the wiring binds nothing late": nothingIsBoundLate,
   "errors are not swallowed without a reason": errorsAreNotSwallowed,
   "expectations of promises are awaited": expectationsAreAwaited,
+  "the product uses what it marks as internal": internalNamesAreUsed,
   "no TODO, focused test or default export is left": nothingIsUnfinished,
   "ARCHITECTURE.md names the folders that exist": architectureIsComplete,
   "dependencies are pinned and explained": dependenciesAreExplained,

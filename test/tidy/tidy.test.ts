@@ -107,6 +107,12 @@ const planted: readonly { rule: keyof typeof rules; path: string; text: string; 
     expected: "belongs to no component",
   },
   {
+    rule: "the product uses what it marks as internal",
+    path: "host/x.ts",
+    text: "/**\n * Whether hasEgg says so.\n * @internal\n */\nexport function hasEgg(): boolean {",
+    expected: "host/x.ts: only tests use hasEgg",
+  },
+  {
     rule: "decide and translate are pure",
     path: "agent/decide/x.ts",
     text: "const now = Date.now();",

@@ -2,11 +2,11 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
-import { hasNetwork } from "../../../cni/builtin/remove-network.ts";
 import { DELEGATE_NETWORK } from "../../../cni/delegate-network.ts";
 import { createNetlink } from "../../../host/netlink/netlink.ts";
 import { ifAbsent } from "../if-absent.ts";
 import { type BedRecord, bedPaths } from "./bed-record.ts";
+import { hasNetwork } from "./has-network.ts";
 import { listProcesses, ownProcessGroup, type RunningProcess, withDescendants } from "./processes.ts";
 
 /** The resources of one test bed in the kernel and outside its state folder. */

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { ownProcessGroup } from "../../bed/cleanup/processes.ts";
 import { readJunit } from "../../junit.ts";
+import { applySkipPolicy } from "../../skip-policy.ts";
 import { type Outcome, strayFailures } from "../../suite.ts";
 import { closingLine, failureExcerpts, outcomeLine, seconds } from "../../test-summary.ts";
 import { testsFolder } from "../guest-paths.ts";
@@ -38,8 +39,8 @@ export interface ContractResult {
   readonly output: string;
 }
 
-/** Runs the tests in a guest that has them. Throws only if the guest does not answer. */
-export async function runContract(guest: GuestNode): Promise<ContractResult> {
+/** Runs the tests in a guest that has them, where each must run. Throws only if the guest does not answer. */
+export async function runContract(guest: Pick<GuestNode, "run">): Promise<ContractResult> {
   const { bun, bundle, log, report } = guestFiles;
   const started = performance.now();
   const reporting = `--reporter=junit --reporter-outfile=${report}`;
@@ -61,16 +62,12 @@ NO_COLOR=1 TMPDIR=/run ${bun} test ${bundle} --timeout=${TEST_TIMEOUT_MS} ${repo
     skipped,
     log,
   };
-  return { outcome, output };
+  return { outcome: applySkipPolicy(outcome, false, { BERTH_REQUIRE_ALL: "1" }), output };
 }
 
-/** The tests that failed, each with its words, and the names of those that were skipped. */
-export function describeFailures({ outcome, output }: ContractResult): string {
-  const { failed, skipped } = outcome;
-  return [
-    ...(failed.length === 0 ? [] : [...failed, ...failureExcerpts(output)]),
-    ...skipped.map((name) => `skipped: ${name}`),
-  ].join("\n");
+/** The tests that failed or were skipped, and the words of those that failed. */
+export function describeFailures({ outcome: { failed }, output }: ContractResult): string {
+  return failed.length === 0 ? "" : [...failed, ...failureExcerpts(output)].join("\n");
 }
 
 /** Boots a guest without a control plane and runs the tests in it. Returns the exit code. */
@@ -85,7 +82,7 @@ export async function main(): Promise<number> {
     console.log(`the guest runs after ${seconds(performance.now() - started)}`);
     const result = await runContract(guest);
     const { outcome, output } = result;
-    console.log(output);
+    console.log([output, ...outcome.failed].join("\n"));
     console.log(`${outcomeLine(outcome)}\ntotal time: ${seconds(performance.now() - started)}`);
     console.log(closingLine([outcome]));
     return outcome.failed.length > 0 ? 1 : 0;

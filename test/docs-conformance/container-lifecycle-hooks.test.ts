@@ -10,7 +10,7 @@
 import { expect, test } from "bun:test";
 import type { Lifecycle, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import type { AgentHarness } from "../scenarios/harness.ts";
-import { container, containerOf, describeSection, expectTimeline, runPod } from "./pod-case.ts";
+import { container, containerOf, describeSection, runPod, runTimedPod } from "./pod-case.ts";
 
 const exec = (command: string) => ({ exec: { command: [command] } });
 const withHooks = (lifecycle: Lifecycle, more: Partial<PodSpec> = {}): Partial<PodSpec> => ({
@@ -34,11 +34,11 @@ describeSection("Container hooks", () => {
   });
 
   test("the container's process runs while its PostStart hook runs", async () => {
-    const { harness } = await runPod({
+    const { expectTimeline } = await runTimedPod({
       spec: withHooks({ postStart: exec("warm-up") }),
       before: commandLasting("warm-up", 5000),
     });
-    await expectTimeline(harness, / a started/, ["0s a started"]);
+    await expectTimeline(/ a started/, ["0s a started"]);
   });
 
   test("PreStop runs before a container is stopped because of a deletion in the API", async () => {
@@ -81,7 +81,7 @@ describeSection("Container hooks", () => {
   });
 
   test("the PreStop hook completes before the stop signal is sent", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: withHooks({ preStop: exec("drain") }),
       before: commandLasting("drain", 7000),
     });
@@ -89,11 +89,11 @@ describeSection("Container hooks", () => {
     await harness.advance("6s");
     expect(runtimeCalls(harness)).toEqual(["start", "exec drain"]);
     await harness.advance("1s");
-    await expectTimeline(harness, / a stopped/, ["7s a stopped"]);
+    await expectTimeline(/ a stopped/, ["7s a stopped"]);
   });
 
   test("the grace period starts before the PreStop hook, so the container stops within it", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: withHooks({ preStop: exec("drain") }),
       programs: { a: { onTerm: "ignores" } },
       before: commandLasting("drain", 10_000),
@@ -101,7 +101,7 @@ describeSection("Container hooks", () => {
     await harness.deletePod("web", 30);
     await harness.advance("2m");
     expect(runtimeCalls(harness).at(-1)).toBe("stop within 20s");
-    await expectTimeline(harness, / a stopped/, ["30s a stopped"]);
+    await expectTimeline(/ a stopped/, ["30s a stopped"]);
   });
 });
 
@@ -130,10 +130,10 @@ describeSection("Hook handler implementations", () => {
   });
 
   test("Sleep pauses for its number of seconds", async () => {
-    const { harness } = await runPod({ spec: withHooks({ preStop: { sleep: { seconds: 8 } } }) });
+    const { harness, expectTimeline } = await runTimedPod({ spec: withHooks({ preStop: { sleep: { seconds: 8 } } }) });
     await harness.deletePod("web");
     await harness.advance("1m");
-    await expectTimeline(harness, / a stopped/, ["8s a stopped"]);
+    await expectTimeline(/ a stopped/, ["8s a stopped"]);
   });
 });
 
@@ -175,7 +175,7 @@ describeSection("Hook handler execution", () => {
   });
 
   test("hook and stop share the grace period: after a hook of 55 of 60 seconds 5 are left for the stop", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: withHooks({ preStop: exec("drain") }, { terminationGracePeriodSeconds: 60 }),
       programs: { a: { onTerm: "ignores" } },
       before: commandLasting("drain", 55_000),
@@ -183,16 +183,16 @@ describeSection("Hook handler execution", () => {
     await harness.deletePod("web", 60);
     await harness.advance("3m");
     expect(runtimeCalls(harness).at(-1)).toBe("stop within 5s");
-    await expectTimeline(harness, / a stopped/, ["60s a stopped"]);
+    await expectTimeline(/ a stopped/, ["60s a stopped"]);
   });
 
   test("a PostStart hook that fails stops the container", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: withHooks({ postStart: exec("warm-up") }, { restartPolicy: "Never" }),
       before: commandFailing("warm-up"),
     });
     await harness.advance("5s");
-    await expectTimeline(harness, / a (started|stopped)/, ["0s a started", "0s a stopped"]);
+    await expectTimeline(/ a (started|stopped)/, ["0s a started", "0s a stopped"]);
   });
 
   test("a container is stopped also after a PreStop hook that fails", async () => {

@@ -16,9 +16,9 @@ import {
   container,
   containerOf,
   describeSection,
-  expectTimeline,
   formatTimeline,
   runPod,
+  runTimedPod,
   shortExitLag,
   sidecar,
 } from "./pod-case.ts";
@@ -30,10 +30,10 @@ const gaps = (starts: readonly number[]) => starts.slice(1).map((start, index) =
 
 describeSection("How Pods handle problems with containers", () => {
   test("a container is restarted at once after its first crash", async () => {
-    const { harness } = await runPod();
+    const { harness, expectTimeline } = await runTimedPod();
     await harness.advance("10s");
     await harness.exit("a", 1);
-    await expectTimeline(harness, / a (started|stopped)/, ["0s a started", "10s a stopped", "10s a started"]);
+    await expectTimeline(/ a (started|stopped)/, ["0s a started", "10s a stopped", "10s a started"]);
   });
 
   test("a container is restarted with growing delays after repeated crashes", async () => {
@@ -52,16 +52,16 @@ describeSection("How Pods handle problems with containers", () => {
   });
 
   test("a crash after ten minutes of running counts as the first one", async () => {
-    const { harness } = await runPod({ programs: { a: crashing }, options: shortExitLag });
+    const { harness, expectTimeline } = await runTimedPod({ programs: { a: crashing }, options: shortExitLag });
     await harness.advance("60m");
     harness.runtime.programs.delete("a");
     await harness.advance("20m");
     await harness.exit("a", 1);
-    await expectTimeline(harness, / a (started|stopped)/, ["4800s a stopped", "4800s a started"], { from: -2 });
+    await expectTimeline(/ a (started|stopped)/, ["4800s a stopped", "4800s a started"], { from: -2 });
     await harness.advance("1s");
     await harness.exit("a", 1);
     await harness.advance("1m");
-    await expectTimeline(harness, / a (started|stopped)/, ["4801s a stopped", "4811s a started"], { from: -2 });
+    await expectTimeline(/ a (started|stopped)/, ["4801s a stopped", "4811s a started"], { from: -2 });
   });
 
   test("an application that exits with 0 can cause a crash loop", async () => {
@@ -120,14 +120,14 @@ describeSection("Container restarts", () => {
   });
 
   test("an init container that has succeeded is not restarted with the containers", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers: [container("i")] },
       programs: { i: { exitsAfterMs: 1000 } },
     });
     await harness.advance("2s");
     await harness.exit("a", 1);
     await harness.advance("60m");
-    await expectTimeline(harness, / i started/, ["0s i started"]);
+    await expectTimeline(/ i started/, ["0s i started"]);
   });
 });
 
@@ -169,12 +169,12 @@ describeSection("Pod-level container restart policy", () => {
   });
 
   test("a container is restarted in the same pod, on the same node", async () => {
-    const { harness } = await runPod();
+    const { harness, expectTimeline } = await runTimedPod();
     await harness.exit("a", 1);
     await harness.advance("1m");
     const roles = harness.runtime.timeline.map(({ role }) => role.split("/")[0]);
     expect(new Set(roles).size).toBe(1);
-    await expectTimeline(harness, /sandbox/, ["0s sandbox created", "0s sandbox started"]);
+    await expectTimeline(/sandbox/, ["0s sandbox created", "0s sandbox started"]);
   });
 
   test("the restart delay grows from 10 seconds to five minutes", async () => {
@@ -244,11 +244,11 @@ describeSection("Example scenarios", () => {
 
 describeSection("Sidecar containers and restart policies", () => {
   test("a sidecar is restarted without the application and runs as long as the pod", async () => {
-    const { harness } = await runPod({ spec: { initContainers: [sidecar("s")] } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: { initContainers: [sidecar("s")] } });
     await harness.exit("s", 1);
     await harness.advance("1m");
     await harness.deletePod("web");
-    await expectTimeline(harness, / [as] (started|stopped)/, [
+    await expectTimeline(/ [as] (started|stopped)/, [
       "0s s started",
       "0s a started",
       "0s s stopped",

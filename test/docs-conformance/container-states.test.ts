@@ -6,15 +6,7 @@ import { expect, test } from "bun:test";
 import { secrets } from "../../kube/resource.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Probe } from "../../proto/kubernetes/gen/types.ts";
-import {
-  container,
-  containerOf,
-  describeSection,
-  expectTimeline,
-  formatTimeline,
-  runPod,
-  sidecar,
-} from "./pod-case.ts";
+import { container, containerOf, describeSection, formatTimeline, runPod, runTimedPod, sidecar } from "./pod-case.ts";
 
 describeSection("Container states", () => {
   test("the node creates the containers of a pod with its container runtime as soon as the pod is bound", async () => {
@@ -125,7 +117,7 @@ describeSection("Terminated", () => {
 
   test("a preStop hook runs before its container enters Terminated", async () => {
     const lifecycle = { preStop: { exec: { command: ["drain"] } } };
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { containers: [container("a", { lifecycle })] },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 4000 }),
     });
@@ -133,7 +125,7 @@ describeSection("Terminated", () => {
     await harness.advance("3s");
     expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
     await harness.advance("30s");
-    await expectTimeline(harness, /a stopped/, ["4s a stopped"]);
+    await expectTimeline(/a stopped/, ["4s a stopped"]);
     expect(harness.runtime.calls).toContain("execSync default/web/a #0: drain");
   });
 });
@@ -192,12 +184,12 @@ describeSection("Startup probe", () => {
   test.each(["Always", "Never"] as const)(
     "a failed startup probe kills the container, and restartPolicy %s decides about a restart",
     async (restartPolicy) => {
-      const { harness } = await runPod({
+      const { harness, expectTimeline } = await runTimedPod({
         spec: { ...spec, restartPolicy },
         before: ({ runtime }) => void runtime.commands.set("up", { exitCode: 1 }),
       });
       await harness.advance("31s");
-      await expectTimeline(harness, /a stopped/, ["30s a stopped"]);
+      await expectTimeline(/a stopped/, ["30s a stopped"]);
       const end = { Always: "web Running: a running (restarts: 1)", Never: "web Failed: a terminated Error 143" };
       expect(await harness.apiPods()).toEqual([end[restartPolicy]]);
     },
@@ -206,12 +198,12 @@ describeSection("Startup probe", () => {
 
 describeSection("Liveness probe", () => {
   test("a container is restarted when its liveness probe fails failureThreshold times", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { containers: [container("a", { livenessProbe: execProbe("alive", { failureThreshold: 2 }) })] },
       before: ({ runtime }) => void runtime.commands.set("alive", { exitCode: 1 }),
     });
     await harness.advance("21s");
-    await expectTimeline(harness, / a (started|stopped)/, ["0s a started", "20s a stopped", "20s a started"]);
+    await expectTimeline(/ a (started|stopped)/, ["0s a started", "20s a stopped", "20s a started"]);
   });
 
   test("the liveness probe does not wait for readiness", async () => {

@@ -11,9 +11,9 @@ import {
   container,
   containerOf,
   describeSection,
-  expectTimeline,
   formatTimeline,
   runPod,
+  runTimedPod,
   shortExitLag,
   statusOf,
 } from "./pod-case.ts";
@@ -104,12 +104,12 @@ describeSection("Detailed behavior", () => {
   });
 
   test("a pod that is restarted runs all init containers again", async () => {
-    const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
+    const { harness, expectTimeline } = await runTimedPod({ spec: { initContainers: two }, programs: short });
     await harness.advance("10s");
     const [sandbox] = harness.runtime.sandboxes.keys();
     void harness.runtime.stopPodSandbox(sandbox!);
     await harness.advance("1m");
-    await expectTimeline(harness, /(first|second|a) started/, [
+    await expectTimeline(/(first|second|a) started/, [
       "0s first started",
       "2s second started",
       "5s a started",
@@ -126,7 +126,7 @@ describeSection("Detailed behavior", () => {
   };
 
   test("a new image of an init container that has completed restarts nothing", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers: two },
       programs: short,
       before: ({ runtime }) => void runtime.addImage("busybox:2"),
@@ -134,7 +134,7 @@ describeSection("Detailed behavior", () => {
     await harness.advance("10s");
     await setImage(harness, "first");
     await harness.advance("60m");
-    await expectTimeline(harness, /started|stopped/, [
+    await expectTimeline(/started|stopped/, [
       "0s sandbox started",
       "0s first started",
       "2s first stopped",
@@ -148,13 +148,13 @@ describeSection("Detailed behavior", () => {
   });
 
   test("a new image of an init container that is running restarts nothing", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers: two },
       before: ({ runtime }) => void runtime.addImage("busybox:2"),
     });
     await setImage(harness, "first");
     await harness.advance("60m");
-    await expectTimeline(harness, /started|stopped/, ["0s sandbox started", "0s first started"]);
+    await expectTimeline(/started|stopped/, ["0s sandbox started", "0s first started"]);
   });
 
   test("an init container that has not started yet uses its new image", async () => {
@@ -178,9 +178,9 @@ describeSection("Detailed behavior", () => {
 
   test("activeDeadlineSeconds includes the time of init containers", async () => {
     const spec: Partial<PodSpec> = { activeDeadlineSeconds: 60, initContainers: [container("first")] };
-    const { harness } = await runPod({ spec, programs: { first: { exitsAfterMs: 50_000 } } });
+    const { harness, expectTimeline } = await runTimedPod({ spec, programs: { first: { exitsAfterMs: 50_000 } } });
     await harness.advance("2m");
-    await expectTimeline(harness, /a (started|stopped)/, ["50s a started", "60s a stopped"]);
+    await expectTimeline(/a (started|stopped)/, ["50s a started", "60s a stopped"]);
   });
 
   test("activeDeadlineSeconds also ends a pod that is initialized and running", async () => {

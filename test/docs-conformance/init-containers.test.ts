@@ -19,9 +19,9 @@ import {
   container,
   containerOf,
   describeSection,
-  expectTimeline,
   formatTimeline,
   runPod,
+  runTimedPod,
   shortExitLag,
   statusOf,
 } from "./pod-case.ts";
@@ -32,13 +32,12 @@ const limits = (cpu: string): Pick<Container, "resources"> => ({ resources: { re
 
 describeSection("Init Containers", () => {
   test("init containers run before the app containers", async () => {
-    const { harness } = await runPod({ spec: { initContainers: [container("first")] }, programs: short });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec: { initContainers: [container("first")] },
+      programs: short,
+    });
     await harness.advance("10s");
-    await expectTimeline(harness, /(first|a) (started|stopped)/, [
-      "0s first started",
-      "2s first stopped",
-      "2s a started",
-    ]);
+    await expectTimeline(/(first|a) (started|stopped)/, ["0s first started", "2s first stopped", "2s a started"]);
   });
 });
 
@@ -129,9 +128,9 @@ describeSection("Differences from regular containers", () => {
 
   test("init containers run one after the other, and then all app containers start", async () => {
     const spec = { initContainers: two, containers: [container("a"), container("b")] };
-    const { harness } = await runPod({ spec, programs: short });
+    const { harness, expectTimeline } = await runTimedPod({ spec, programs: short });
     await harness.advance("10s");
-    await expectTimeline(harness, /(first|second|a|b) (started|stopped)/, [
+    await expectTimeline(/(first|second|a|b) (started|stopped)/, [
       "0s first started",
       "2s first stopped",
       "2s second started",

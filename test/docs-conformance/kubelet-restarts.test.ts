@@ -4,20 +4,20 @@
  */
 import { expect, test } from "bun:test";
 import type { Probe } from "../../proto/kubernetes/gen/types.ts";
-import { apiPod, container, containerOf, describeSection, expectTimeline, runPod } from "./pod-case.ts";
+import { apiPod, container, containerOf, describeSection, runPod, runTimedPod } from "./pod-case.ts";
 
 const execProbe = (command: string, more: Probe = {}): Probe => ({ exec: { command: [command] }, ...more });
 
 describeSection("Pod behavior during kubelet restarts", () => {
   test("containers keep running while the agent restarts", async () => {
-    const { harness } = await runPod();
+    const { harness, expectTimeline } = await runTimedPod();
     const { containerID } = await containerOf(harness, "a");
     harness.kill();
     await harness.advance("1m");
     await harness.start();
     await harness.advance("1m");
     expect(await containerOf(harness, "a")).toMatchObject({ containerID, restartCount: 0, ready: true });
-    await expectTimeline(harness, /started|stopped/, ["0s sandbox started", "0s a started"]);
+    await expectTimeline(/started|stopped/, ["0s sandbox started", "0s a started"]);
   });
 
   test("a stopped agent leaves its pods running", async () => {

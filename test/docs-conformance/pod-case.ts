@@ -47,6 +47,25 @@ export interface PodRun {
   readonly statuses: readonly PodStatus[];
 }
 
+/** A case whose changes are compared with the times at which they are due. */
+export interface TimedPodRun extends PodRun {
+  readonly expectTimeline: (pattern: RegExp, expected: readonly string[], range?: TimelineRange) => Promise<void>;
+}
+
+/** The longest lag of an exit where times are compared. A change may be late by the lags of the exits before it. */
+const MAX_TIMED_LAG_MS = 100;
+
+/** As `runPod`, with lags so short that no change may be late by seconds. */
+export async function runTimedPod({ options, ...pod }: DocsPod = {}): Promise<TimedPodRun> {
+  const random = seededRandom(seed);
+  const exitLagMs = () => Math.ceil(random() * MAX_TIMED_LAG_MS);
+  const run = await runPod({ ...pod, options: { exitLagMs, ...options } });
+  return {
+    ...run,
+    expectTimeline: (pattern, expected, range) => expectTimeline(run.harness, pattern, expected, range),
+  };
+}
+
 /**
  * Starts a node in a cluster and binds the pod `web` to it. Returns when everything that needs no time has happened.
  */
@@ -145,15 +164,21 @@ export function formatTimeline(harness: AgentHarness, pattern = /started|stopped
   return timelineOf(harness, pattern).map(({ line }) => line);
 }
 
+/** Selects changes of a timeline, as in `slice`. */
+interface TimelineRange {
+  readonly from?: number;
+  readonly to?: number;
+}
+
 /**
  * Expects these changes, as `formatTimeline` prints them, once the runtime shows every exit. A change may be later by as
- * much as the agent saw the exits before it late. `from` and `to` select changes, as in `slice`.
+ * much as the agent saw the exits before it late.
  */
-export async function expectTimeline(
+async function expectTimeline(
   harness: AgentHarness,
   pattern: RegExp,
   expected: readonly string[],
-  { from, to }: { readonly from?: number; readonly to?: number } = {},
+  { from, to }: TimelineRange = {},
 ): Promise<void> {
   await harness.showExits();
   const shown = timelineOf(harness, pattern)

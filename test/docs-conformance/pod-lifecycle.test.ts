@@ -27,9 +27,9 @@ import {
   container,
   containerOf,
   describeSection,
-  expectTimeline,
   formatTimeline,
   runPod,
+  runTimedPod,
   setCondition,
   statusOf,
 } from "./pod-case.ts";
@@ -121,12 +121,12 @@ describeSection("Pod lifetime", () => {
   });
 
   test("a pod runs until its containers exit", async () => {
-    const { harness } = await runPod({ spec: { restartPolicy: "Never" } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: { restartPolicy: "Never" } });
     await harness.advance("60m");
     expect((await statusOf(harness)).phase).toBe("Running");
     await harness.exit("a", 0);
     await harness.advance("1s");
-    await expectTimeline(harness, /started|stopped/, [
+    await expectTimeline(/started|stopped/, [
       "0s sandbox started",
       "0s a started",
       "3600s a stopped",
@@ -135,10 +135,10 @@ describeSection("Pod lifetime", () => {
   });
 
   test("a pod runs until it is deleted", async () => {
-    const { harness } = await runPod();
+    const { harness, expectTimeline } = await runTimedPod();
     await harness.advance("60m");
     await harness.deletePod("web");
-    await expectTimeline(harness, /started|stopped/, [
+    await expectTimeline(/started|stopped/, [
       "0s sandbox started",
       "0s a started",
       "3600s a stopped",
@@ -193,7 +193,7 @@ describeSection("Pods and fault recovery", () => {
   });
 
   test("a replacement with the same name is another pod with another uid", async () => {
-    const { harness } = await runPod();
+    const { harness, expectTimeline } = await runTimedPod();
     await harness.exit("a", 1);
     await harness.advance("1s");
     const uids = [(await apiPod(harness))?.metadata.uid];
@@ -203,7 +203,7 @@ describeSection("Pods and fault recovery", () => {
     uids.push((await apiPod(harness))?.metadata.uid);
     expect(new Set(uids).size).toBe(2);
     expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
-    await expectTimeline(harness, /sandbox/, [
+    await expectTimeline(/sandbox/, [
       "0s sandbox created",
       "0s sandbox started",
       "1s sandbox stopped",
@@ -267,10 +267,12 @@ describeSection("Pod phase", () => {
   });
 
   test("a pod is Running once all containers have been created and one is running", async () => {
-    const { harness, statuses } = await runPod({ spec: { containers: [container("a"), container("b")] } });
+    const { statuses, expectTimeline } = await runTimedPod({
+      spec: { containers: [container("a"), container("b")] },
+    });
     const running = statuses.find(({ phase }) => phase === "Running");
     expect(running?.containerStatuses?.map(({ containerID }) => containerID !== undefined)).toEqual([true, true]);
-    await expectTimeline(harness, /started|stopped/, ["0s sandbox started", "0s a started", "0s b started"]);
+    await expectTimeline(/started|stopped/, ["0s sandbox started", "0s a started", "0s b started"]);
   });
 
   test("a pod stays Running while containers restart", async () => {
@@ -320,10 +322,10 @@ describeSection("Pod phase", () => {
   });
 
   test("the default grace period is 30 seconds", async () => {
-    const { harness } = await runPod({ programs: { a: { onTerm: "ignores" } } });
+    const { harness, expectTimeline } = await runTimedPod({ programs: { a: { onTerm: "ignores" } } });
     await harness.deletePod("web");
     await harness.advance("1m");
-    await expectTimeline(harness, /stopped/, ["30s a stopped", "30s sandbox stopped"]);
+    await expectTimeline(/stopped/, ["30s a stopped", "30s sandbox stopped"]);
   });
 
   test.each([

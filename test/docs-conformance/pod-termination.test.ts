@@ -23,9 +23,9 @@ import {
   conditionOf,
   container,
   describeSection,
-  expectTimeline,
   formatTimeline,
   runPod,
+  runTimedPod,
   sidecar,
   statusOf,
 } from "./pod-case.ts";
@@ -46,10 +46,10 @@ describeSection("Termination of Pods", () => {
   });
 
   test("containers are stopped at the same time", async () => {
-    const { harness } = await runPod({ spec: both, programs: { a: ignores, b: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: both, programs: { a: ignores, b: ignores } });
     await harness.deletePod("web");
     await harness.advance("2m");
-    await expectTimeline(harness, /[ab] stopped/, ["30s a stopped", "30s b stopped"]);
+    await expectTimeline(/[ab] stopped/, ["30s a stopped", "30s b stopped"]);
   });
 
   test("after the grace period the containers are killed and the pod is removed from the API", async () => {
@@ -63,24 +63,24 @@ describeSection("Termination of Pods", () => {
   });
 
   test("the grace period is granted once: a restarted agent continues with the rest of it", async () => {
-    const { harness } = await runPod({ programs: { a: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({ programs: { a: ignores } });
     await harness.deletePod("web");
     await harness.advance("10s");
     harness.kill();
     await harness.advance("5s");
     await harness.start();
     await harness.advance("1m");
-    await expectTimeline(harness, /a stopped/, ["30s a stopped"]);
+    await expectTimeline(/a stopped/, ["30s a stopped"]);
     expect(await apiPod(harness)).toBeUndefined();
   });
 
   test("a restart of the runtime does not extend the grace period", async () => {
-    const { harness } = await runPod({ programs: { a: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({ programs: { a: ignores } });
     await harness.deletePod("web");
     await harness.advance("10s");
     harness.runtime.restart();
     await harness.advance("1m");
-    await expectTimeline(harness, /a stopped/, ["30s a stopped"]);
+    await expectTimeline(/a stopped/, ["30s a stopped"]);
     expect(await apiPod(harness)).toBeUndefined();
   });
 });
@@ -94,10 +94,10 @@ describeSection("Stop Signals", () => {
 
 describeSection("Pod Termination Flow", () => {
   test("the node starts the termination as soon as it observes the deletion", async () => {
-    const { harness } = await runPod();
+    const { harness, expectTimeline } = await runTimedPod();
     await harness.advance("17s");
     await harness.deletePod("web");
-    await expectTimeline(harness, /a stopped/, ["17s a stopped"]);
+    await expectTimeline(/a stopped/, ["17s a stopped"]);
   });
 
   test("a preStop hook runs before the stop", async () => {
@@ -120,34 +120,34 @@ describeSection("Pod Termination Flow", () => {
   });
 
   test("a hook that still runs at the end of the grace period extends it once by two seconds", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { containers: [withPreStop("a")] },
       programs: { a: ignores },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 600_000 }),
     });
     await harness.deletePod("web");
     await harness.advance("5m");
-    await expectTimeline(harness, /a stopped/, ["32s a stopped"]);
+    await expectTimeline(/a stopped/, ["32s a stopped"]);
   });
 
   test("a longer terminationGracePeriodSeconds lets a long hook finish", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { terminationGracePeriodSeconds: 60, containers: [withPreStop("a")] },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 45_000 }),
     });
     await harness.deletePod("web", 60);
     await harness.advance("5m");
-    await expectTimeline(harness, /a stopped/, ["45s a stopped"]);
+    await expectTimeline(/a stopped/, ["45s a stopped"]);
   });
 
   test("a preStop hook can order the stops of containers", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { containers: [withPreStop("a"), container("b")] },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 3000 }),
     });
     await harness.deletePod("web");
     await harness.advance("1m");
-    await expectTimeline(harness, /[ab] stopped/, ["0s b stopped", "3s a stopped"]);
+    await expectTimeline(/[ab] stopped/, ["0s b stopped", "3s a stopped"]);
   });
 
   test("the readiness of a terminating pod is still reported", async () => {
@@ -165,10 +165,10 @@ describeSection("Pod Termination Flow", () => {
   });
 
   test("after the grace period the remaining containers are killed and the sandbox is removed", async () => {
-    const { harness } = await runPod({ spec: both, programs: { b: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: both, programs: { b: ignores } });
     await harness.deletePod("web");
     await harness.advance("2m");
-    await expectTimeline(harness, /stopped|sandbox deleted/, [
+    await expectTimeline(/stopped|sandbox deleted/, [
       "0s a stopped",
       "30s b stopped",
       "30s sandbox stopped",
@@ -200,29 +200,29 @@ describeSection("Forced Pod termination", () => {
     [7, "7s"],
     [45, "45s"],
   ])("a deletion with a grace period of %p kills after %s", async (grace, stopped) => {
-    const { harness } = await runPod({ programs: { a: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({ programs: { a: ignores } });
     await harness.deletePod("web", grace);
     await harness.advance("2m");
-    await expectTimeline(harness, /a stopped/, [`${stopped} a stopped`]);
+    await expectTimeline(/a stopped/, [`${stopped} a stopped`]);
   });
 
   test("a later deletion can shorten the grace period, not extend it", async () => {
-    const { harness } = await runPod({ programs: { a: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({ programs: { a: ignores } });
     await harness.deletePod("web", 30);
     await harness.advance("5s");
     await harness.deletePod("web", 10);
     await harness.advance("2s");
     await harness.deletePod("web", 60);
     await harness.advance("2m");
-    await expectTimeline(harness, /a stopped/, ["15s a stopped"]);
+    await expectTimeline(/a stopped/, ["15s a stopped"]);
   });
 
   test("the node observes a deletion with a grace period of 0 and stops the pod at once", async () => {
-    const { harness } = await runPod();
+    const { harness, expectTimeline } = await runTimedPod();
     await harness.advance("5s");
     await harness.deletePod("web", 0);
     expect(await apiPod(harness)).toBeUndefined();
-    await expectTimeline(harness, /a stopped/, ["5s a stopped"]);
+    await expectTimeline(/a stopped/, ["5s a stopped"]);
     await harness.advance("1s");
     expect(harness.nodeSnapshot()).toEqual([]);
   });
@@ -237,7 +237,7 @@ describeSection("Forced Pod termination", () => {
   });
 
   test("the containers of a force-deleted pod still get a short grace period", async () => {
-    const { harness } = await runPod({ spec: both, programs: { a: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: both, programs: { a: ignores } });
     const codes: (readonly [string | undefined, number])[] = [];
     harness.runtime.before.removePodSandbox = () => {
       for (const { config, exitCode } of harness.runtime.containers.values())
@@ -245,7 +245,7 @@ describeSection("Forced Pod termination", () => {
     };
     await harness.deletePod("web", 0);
     await harness.advance("2m");
-    await expectTimeline(harness, /[ab] stopped/, ["0s b stopped", "2s a stopped"]);
+    await expectTimeline(/[ab] stopped/, ["0s b stopped", "2s a stopped"]);
     expect(Object.fromEntries(codes)).toEqual({ a: 137, b: 143 });
   });
 });
@@ -268,28 +268,33 @@ describeSection("Pod shutdown and sidecar containers", () => {
 
   test("a slow main container delays the stop of the sidecars", async () => {
     const lifecycle = { preStop: { sleep: { seconds: 11 } } };
-    const { harness } = await runPod({ spec: { ...spec, containers: [container("a", { lifecycle })] } });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec: { ...spec, containers: [container("a", { lifecycle })] },
+    });
     await harness.deletePod("web");
     await harness.advance("1m");
-    await expectTimeline(harness, /(a|early|late) stopped/, ["11s a stopped", "11s late stopped", "11s early stopped"]);
+    await expectTimeline(/(a|early|late) stopped/, ["11s a stopped", "11s late stopped", "11s early stopped"]);
   });
 
   test("after the grace period all remaining containers are stopped at once with a short grace period", async () => {
-    const { harness } = await runPod({ spec, programs: { a: ignores, early: ignores, late: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec,
+      programs: { a: ignores, early: ignores, late: ignores },
+    });
     await harness.deletePod("web");
     await harness.advance("2m");
-    await expectTimeline(harness, /(a|early|late) stopped/, allAtOnce);
+    await expectTimeline(/(a|early|late) stopped/, allAtOnce);
   });
 
   test("sidecars are stopped at once after a preStop hook has used the whole grace period", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { ...spec, containers: [withPreStop("a")] },
       programs: { early: ignores, late: ignores },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 600_000 }),
     });
     await harness.deletePod("web");
     await harness.advance("2m");
-    await expectTimeline(harness, /(a|early|late) stopped/, allAtOnce);
+    await expectTimeline(/(a|early|late) stopped/, allAtOnce);
   });
 });
 

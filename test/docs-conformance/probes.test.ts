@@ -26,7 +26,17 @@ import type { Container, HTTPGetAction, PodSpec, Probe } from "../../proto/kuber
 import { pollUntil } from "../bed/poll-until.ts";
 import type { AgentHarness } from "../scenarios/harness.ts";
 import { createCertificateAuthority } from "../upstream/pki.ts";
-import { conditionOf, container, containerOf, describeSection, expectTimeline, runPod, sidecar } from "./pod-case.ts";
+import {
+  conditionOf,
+  container,
+  containerOf,
+  type DocsPod,
+  describeSection,
+  runPod,
+  runTimedPod,
+  sidecar,
+  type TimedPodRun,
+} from "./pod-case.ts";
 
 const execProbe = (command: string, more: Probe = {}): Probe => ({ exec: { command: [command] }, ...more });
 
@@ -35,17 +45,30 @@ function setExitCode(harness: AgentHarness, command: string, exitCode: number): 
   harness.runtime.commands.set(command, { exitCode, stderr: exitCode === 0 ? "" : "unhealthy" });
 }
 
-/** Runs a pod `web` of one container `a` with these probes; the commands in `failing` exit with 1. */
-async function runProbed(probes: Partial<Container>, failing: readonly string[] = [], more: Partial<PodSpec> = {}) {
-  const { harness } = await runPod({
-    spec: { ...more, containers: [container("a", probes)] },
-    before: (made) => {
-      for (const command of failing) setExitCode(made, command, 1);
-    },
-  });
-  // The first early tries are due now.
+/** A pod of one container `a` with these probes; the commands in `failing` exit with 1. */
+const probedPod = (
+  probes: Partial<Container>,
+  failing: readonly string[] = [],
+  more: Partial<PodSpec> = {},
+): DocsPod => ({
+  spec: { ...more, containers: [container("a", probes)] },
+  before: (made) => {
+    for (const command of failing) setExitCode(made, command, 1);
+  },
+});
+
+/** Runs it until the first early tries. */
+async function runProbed(...pod: Parameters<typeof probedPod>) {
+  const { harness } = await runPod(probedPod(...pod));
   await harness.advance("100ms");
   return { harness, commands: () => probeCommandsOf(harness) };
+}
+
+/** The same where times are compared. */
+async function runTimedProbed(...pod: Parameters<typeof probedPod>): Promise<TimedPodRun> {
+  const run = await runTimedPod(probedPod(...pod));
+  await run.harness.advance("100ms");
+  return run;
 }
 
 /** The commands that were run in containers, in order. */
@@ -121,9 +144,9 @@ describeSection("Startup probe", () => {
     "a failed startup probe kills the container, and restartPolicy %s decides about a restart",
     async (restartPolicy, shown) => {
       const startupProbe = execProbe("up", { periodSeconds: 1, failureThreshold: 3 });
-      const { harness } = await runProbed({ startupProbe }, ["up"], { restartPolicy });
+      const { harness, expectTimeline } = await runTimedProbed({ startupProbe }, ["up"], { restartPolicy });
       await harness.advance("7s");
-      await expectTimeline(harness, / a (started|stopped)/, ["0s a started", "3s a stopped"], { to: 2 });
+      await expectTimeline(/ a (started|stopped)/, ["0s a started", "3s a stopped"], { to: 2 });
       expect(await harness.apiPods()).toEqual([shown]);
     },
   );
@@ -257,9 +280,12 @@ describeSection("When should you use a startup probe?", () => {
   });
 
   test("a startup probe that never succeeds kills the container after failureThreshold times periodSeconds", async () => {
-    const { harness } = await runProbed({ startupProbe: execProbe("up", { failureThreshold: 30 }) }, ["up"]);
+    const { harness, expectTimeline } = await runTimedProbed(
+      { startupProbe: execProbe("up", { failureThreshold: 30 }) },
+      ["up"],
+    );
     await harness.advance("5m");
-    await expectTimeline(harness, /stopped/, ["300s a stopped"]);
+    await expectTimeline(/stopped/, ["300s a stopped"]);
   });
 });
 
@@ -274,9 +300,9 @@ describeSection("When should you use a liveness probe?", () => {
 
   test.each(["Always", "OnFailure"] as const)("with %s a liveness failure restarts", async (restartPolicy) => {
     const livenessProbe = execProbe("alive", { failureThreshold: 1 });
-    const { harness } = await runProbed({ livenessProbe }, ["alive"], { restartPolicy });
+    const { harness, expectTimeline } = await runTimedProbed({ livenessProbe }, ["alive"], { restartPolicy });
     await harness.advance("10s");
-    await expectTimeline(harness, / a (started|stopped)/, ["0s a started", "10s a stopped", "10s a started"], {
+    await expectTimeline(/ a (started|stopped)/, ["0s a started", "10s a stopped", "10s a started"], {
       to: 3,
     });
   });

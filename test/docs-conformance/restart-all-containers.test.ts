@@ -12,9 +12,9 @@ import {
   container,
   containerOf,
   describeSection,
-  expectTimeline,
   type PodRun,
   runPod,
+  runTimedPod,
   sidecar,
   statusOf,
 } from "./pod-case.ts";
@@ -31,21 +31,22 @@ const spec: Partial<PodSpec> = {
 };
 const programs = { setup: { exitsAfterMs: 1000 }, b: { exitsAfterMs: 1000, exitCode: 3 } };
 
-/** Runs the pod of the page and lets its watcher exit after ten seconds. */
-async function runAndRestart(exitCode = 88, more: Partial<PodSpec> = {}): Promise<PodRun> {
-  const podRun = await runPod({ spec: { ...spec, ...more }, programs });
+/** Lets the watcher of the page's pod exit after ten seconds. */
+async function restart<Run extends PodRun>(podRun: Run, exitCode = 88): Promise<Run> {
   await podRun.harness.advance("10s");
   await podRun.harness.exit("watcher", exitCode);
   await podRun.harness.showExits();
   return podRun;
 }
 
+const runAndRestart = async (exitCode = 88, more: Partial<PodSpec> = {}) =>
+  await restart(await runPod({ spec: { ...spec, ...more }, programs }), exitCode);
+
 describeSection("Restart All Containers", () => {
   test("an exit that matches the rule restarts all containers of the pod in place", async () => {
-    const { harness } = await runAndRestart();
+    const { harness, expectTimeline } = await restart(await runTimedPod({ spec, programs }));
     await harness.advance("10s");
     await expectTimeline(
-      harness,
       / (setup|proxy|a|b|watcher) started/,
       ["10s setup started", "11s proxy started", "11s a started", "11s b started", "11s watcher started"],
       { from: 5 },
@@ -83,7 +84,7 @@ describeSection("How in-place Pod restarts work", () => {
   test("all running containers are killed without the grace period and without preStop hooks", async () => {
     const lifecycle = { preStop: { exec: { command: ["drain"] } } };
     const containers = [container("a", { lifecycle }), watcher()];
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { ...spec, terminationGracePeriodSeconds: 600, containers },
       programs: { ...programs, a: { onTerm: "ignores" } },
     });
@@ -91,11 +92,11 @@ describeSection("How in-place Pod restarts work", () => {
     await harness.exit("watcher", 88);
     await harness.advance("10s");
     expect(harness.runtime.calls.filter((call) => call.endsWith(": drain"))).toEqual([]);
-    await expectTimeline(harness, / a (started|stopped)/, ["1s a started", "12s a stopped", "13s a started"]);
+    await expectTimeline(/ a (started|stopped)/, ["1s a started", "12s a stopped", "13s a started"]);
   });
 
   test("the pod keeps its uid, address and sandbox", async () => {
-    const { harness } = await runPod({ spec, programs });
+    const { harness, expectTimeline } = await runTimedPod({ spec, programs });
     await harness.advance("10s");
     const before = await apiPod(harness);
     await harness.exit("watcher", 88);
@@ -103,7 +104,7 @@ describeSection("How in-place Pod restarts work", () => {
     const after = await apiPod(harness);
     expect(after?.metadata.uid).toBe(before?.metadata.uid ?? "");
     expect(after?.status?.podIP).toBe(before?.status?.podIP ?? "");
-    await expectTimeline(harness, /sandbox (started|stopped)/, ["0s sandbox started"]);
+    await expectTimeline(/sandbox (started|stopped)/, ["0s sandbox started"]);
   });
 
   test("the pod keeps its volumes", async () => {
@@ -143,12 +144,11 @@ describeSection("How in-place Pod restarts work", () => {
   test("init containers run again in order, then sidecars and all others start", async () => {
     const initContainers = [container("setup"), container("more"), sidecar("proxy")];
     const times = { ...programs, more: { exitsAfterMs: 2000 } };
-    const { harness } = await runPod({ spec: { ...spec, initContainers }, programs: times });
+    const { harness, expectTimeline } = await runTimedPod({ spec: { ...spec, initContainers }, programs: times });
     await harness.advance("10s");
     await harness.exit("watcher", 88);
     await harness.advance("10s");
     await expectTimeline(
-      harness,
       / (setup|more|proxy|a) started/,
       ["10s setup started", "11s more started", "13s proxy started", "13s a started"],
       { from: 4 },
@@ -156,13 +156,9 @@ describeSection("How in-place Pod restarts work", () => {
   });
 
   test("containers that had already exited are restarted too, whatever their policy and exit code", async () => {
-    const { harness } = await runAndRestart();
+    const { harness, expectTimeline } = await restart(await runTimedPod({ spec, programs }));
     await harness.advance("500ms");
-    await expectTimeline(harness, / setup (created|deleted)/, [
-      "0s setup created",
-      "10s setup deleted",
-      "10s setup created",
-    ]);
+    await expectTimeline(/ setup (created|deleted)/, ["0s setup created", "10s setup deleted", "10s setup created"]);
     await harness.advance("10s");
     expect((await containerOf(harness, "b")).restartCount).toBe(1);
     expect((await statusOf(harness)).phase).toBe("Running");

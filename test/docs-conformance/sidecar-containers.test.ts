@@ -18,9 +18,9 @@ import {
   container,
   containerOf,
   describeSection,
-  expectTimeline,
   formatTimeline,
   runPod,
+  runTimedPod,
   sidecar,
   statusOf,
 } from "./pod-case.ts";
@@ -50,11 +50,13 @@ describeSection("Sidecar containers in Kubernetes", () => {
   });
 
   test("a sidecar is restarted without affecting the other containers", async () => {
-    const { harness } = await runPod({ spec: { initContainers: [sidecar("one"), sidecar("two")] } });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec: { initContainers: [sidecar("one"), sidecar("two")] },
+    });
     await harness.advance("5s");
     await harness.exit("one", 1);
     await harness.advance("5s");
-    await expectTimeline(harness, / (one|two|a) (started|stopped)/, ["5s one stopped", "5s one started"], { from: 3 });
+    await expectTimeline(/ (one|two|a) (started|stopped)/, ["5s one stopped", "5s one started"], { from: 3 });
   });
 
   test("a pod can have several app containers, which do not wait for each other", async () => {
@@ -65,12 +67,12 @@ describeSection("Sidecar containers in Kubernetes", () => {
 
 describeSection("Sidecar containers and Pod lifecycle", () => {
   test("an init container with restartPolicy Always runs as long as the pod", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { ...proxied, restartPolicy: "Never" },
       programs: { a: { exitsAfterMs: 90_000 } },
     });
     await harness.advance("5m");
-    await expectTimeline(harness, / (proxy|a) (started|stopped)/, [
+    await expectTimeline(/ (proxy|a) (started|stopped)/, [
       "0s proxy started",
       "0s a started",
       "90s a stopped",
@@ -104,12 +106,12 @@ describeSection("Sidecar containers and Pod lifecycle", () => {
   });
 
   test("sidecars and regular init containers start in one common order", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers: [container("one"), sidecar("two"), container("three"), sidecar("four")] },
       programs: { one: { exitsAfterMs: 1000 }, three: { exitsAfterMs: 1000 } },
     });
     await harness.advance("5s");
-    await expectTimeline(harness, /(one|two|three|four|a) started/, [
+    await expectTimeline(/(one|two|three|four|a) started/, [
       "0s one started",
       "1s two started",
       "1s three started",
@@ -119,9 +121,11 @@ describeSection("Sidecar containers and Pod lifecycle", () => {
   });
 
   test("without a startup probe a sidecar is started with its process, and the next container starts", async () => {
-    const { harness } = await runPod({ spec: { initContainers: [sidecar("proxy"), container("setup")] } });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec: { initContainers: [sidecar("proxy"), container("setup")] },
+    });
     expect((await containerOf(harness, "proxy")).started).toBe(true);
-    await expectTimeline(harness, /(proxy|setup) started/, ["0s proxy started", "0s setup started"]);
+    await expectTimeline(/(proxy|setup) started/, ["0s proxy started", "0s setup started"]);
   });
 
   test("with a startup probe the next container starts after the probe succeeded", async () => {
@@ -141,10 +145,10 @@ describeSection("Sidecar containers and Pod lifecycle", () => {
 
   test("a sidecar is stopped after the app containers have stopped", async () => {
     const slow = container("a", { lifecycle: { preStop: { sleep: { seconds: 7 } } } });
-    const { harness } = await runPod({ spec: { ...proxied, containers: [slow] } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: { ...proxied, containers: [slow] } });
     await harness.deletePod("web");
     await harness.advance("1m");
-    await expectTimeline(harness, / (a|proxy) stopped/, ["7s a stopped", "7s proxy stopped"]);
+    await expectTimeline(/ (a|proxy) stopped/, ["7s a stopped", "7s proxy stopped"]);
   });
 
   test("sidecars are stopped in the reverse order of the spec", async () => {
@@ -176,7 +180,7 @@ describeSection("Sidecar containers and Pod lifecycle", () => {
   test("a sidecar's preStop hook starts with the others, and its stop waits for the app containers", async () => {
     const containers = [container("a", { lifecycle: { preStop: exec("finish") } })];
     const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { containers, initContainers },
       before({ runtime }) {
         runtime.commands.set("finish", { lastsMs: 7000 });
@@ -191,7 +195,7 @@ describeSection("Sidecar containers and Pod lifecycle", () => {
       "a within 23s",
       expect.stringMatching(/^proxy within (19|2[0-3])s$/),
     ]);
-    await expectTimeline(harness, / (a|proxy) stopped/, ["7s a stopped", "7s proxy stopped"]);
+    await expectTimeline(/ (a|proxy) stopped/, ["7s a stopped", "7s proxy stopped"]);
     const killingEvents = (await harness.events("web")).filter((event) => event.includes("Killing"));
     expect(killingEvents.toSorted()).toEqual([
       "1x Normal Killing: Stopping container a",
@@ -201,19 +205,19 @@ describeSection("Sidecar containers and Pod lifecycle", () => {
 
   test("a sidecar is stopped after its preStop hook, within the grace period", async () => {
     const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 5000 }),
     });
     await harness.deletePod("web", 30);
     await harness.advance("1m");
     expect(runtimeCalls(harness)).toEqual(["a within 30s", "proxy: drain", "proxy within 25s"]);
-    await expectTimeline(harness, / (a|proxy) stopped/, ["0s a stopped", "5s proxy stopped"]);
+    await expectTimeline(/ (a|proxy) stopped/, ["0s a stopped", "5s proxy stopped"]);
   });
 
   test("a sidecar's preStop hook runs also if the application uses the whole grace period", async () => {
     const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers },
       programs: { a: { onTerm: "ignores" } },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 5000 }),
@@ -221,32 +225,28 @@ describeSection("Sidecar containers and Pod lifecycle", () => {
     await harness.deletePod("web", 10);
     await harness.advance("1m");
     expect(runtimeCalls(harness)).toEqual(["a within 10s", "proxy: drain", "proxy within 2s"]);
-    await expectTimeline(harness, / (a|proxy) stopped/, ["10s a stopped", "10s proxy stopped"]);
+    await expectTimeline(/ (a|proxy) stopped/, ["10s a stopped", "10s proxy stopped"]);
   });
 
   test("a sidecar's preStop hook that hangs is abandoned at the end of the grace period", async () => {
     const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 3_600_000 }),
     });
     await harness.deletePod("web", 10);
     await harness.advance("1m");
-    await expectTimeline(harness, / (a|proxy) stopped/, ["0s a stopped", "10s proxy stopped"]);
+    await expectTimeline(/ (a|proxy) stopped/, ["0s a stopped", "10s proxy stopped"]);
     expect(await harness.events("web")).toContain("1x Warning FailedPreStopHook: PreStopHook failed");
   });
 
   test("an ephemeral container that ignores SIGTERM does not delay the stop of sidecars", async () => {
     const deaf = { onTerm: "ignores" } as const;
-    const { harness } = await runPod({ spec: proxied, programs: { debug: deaf } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: proxied, programs: { debug: deaf } });
     await harness.debug("web", { name: "debug", image: "busybox:1" });
     await harness.deletePod("web", 10);
     await harness.advance("1m");
-    await expectTimeline(harness, / (a|proxy|debug) stopped/, [
-      "0s a stopped",
-      "0s proxy stopped",
-      "10s debug stopped",
-    ]);
+    await expectTimeline(/ (a|proxy|debug) stopped/, ["0s a stopped", "0s proxy stopped", "10s debug stopped"]);
   });
 });
 
@@ -292,13 +292,13 @@ describeSection("Differences from application containers", () => {
 
   test("after the grace period is used up sidecars get SIGTERM and soon after SIGKILL", async () => {
     const ignores = { onTerm: "ignores" } as const;
-    const { harness } = await runPod({ spec: proxied, programs: { a: ignores, proxy: ignores } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: proxied, programs: { a: ignores, proxy: ignores } });
     await harness.deletePod("web", 10);
     await harness.advance("11s");
     const stops = harness.runtime.calls.filter((call) => call.startsWith("stopContainer"));
     expect(stops.map((call) => call.replace(/.*\//, ""))).toEqual(["a #0 within 10s", "proxy #0 within 2s"]);
     await harness.advance("1s");
-    await expectTimeline(harness, /proxy stopped/, ["12s proxy stopped"]);
+    await expectTimeline(/proxy stopped/, ["12s proxy stopped"]);
   });
 });
 
@@ -310,12 +310,11 @@ describeSection("Differences from init containers", () => {
 
   test("a sidecar that fails its liveness probe is restarted", async () => {
     const initContainers = [sidecar("proxy", { livenessProbe: { ...exec("alive"), ...everySecond } })];
-    const { harness } = await runPod({ spec: { initContainers } });
+    const { harness, expectTimeline } = await runTimedPod({ spec: { initContainers } });
     await harness.advance("5s");
     harness.runtime.commands.set("alive", { exitCode: 1 });
     await harness.advance("1s");
     await expectTimeline(
-      harness,
       / (proxy|a) (started|stopped)/,
       ["0s proxy started", "0s a started", "6s proxy stopped", "6s proxy started"],
       { to: 4 },
@@ -323,16 +322,12 @@ describeSection("Differences from init containers", () => {
   });
 
   test("regular init containers have stopped before the main containers start", async () => {
-    const { harness } = await runPod({
+    const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers: [container("setup")] },
       programs: { setup: { exitsAfterMs: 1000 } },
     });
     await harness.advance("5s");
-    await expectTimeline(harness, / (setup|a) (started|stopped)/, [
-      "0s setup started",
-      "1s setup stopped",
-      "1s a started",
-    ]);
+    await expectTimeline(/ (setup|a) (started|stopped)/, ["0s setup started", "1s setup stopped", "1s a started"]);
   });
 
   test("a file that an init container writes to a volume is available to the app container", async () => {
@@ -356,12 +351,15 @@ describeSection("Differences from init containers", () => {
   });
 
   test("a new image of a sidecar restarts only that container", async () => {
-    const { harness } = await runPod({ spec: proxied, before: ({ runtime }) => void runtime.addImage("busybox:2") });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec: proxied,
+      before: ({ runtime }) => void runtime.addImage("busybox:2"),
+    });
     await harness.advance("5s");
     const body = { spec: { initContainers: [{ name: "proxy", image: "busybox:2" }] } };
     await harness.kube.user.patch(pods("default"), "web", { type: "strategic", body });
     await harness.advance("5s");
-    await expectTimeline(harness, /(started|stopped)/, [
+    await expectTimeline(/(started|stopped)/, [
       "0s sandbox started",
       "0s proxy started",
       "0s a started",

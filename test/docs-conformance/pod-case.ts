@@ -17,7 +17,7 @@ import { seenAfterMs } from "../scenarios/harness/unseen-exits.ts";
 import { type AgentHarness, createHarness } from "../scenarios/harness.ts";
 
 /** For a test whose subject is an exact time or count, such as a restart delay: the status lags by the harness' two milliseconds. */
-export const shortExitLag = { exitLagMs: undefined } as const satisfies HarnessOptions;
+export const shortExitLag = { whyShortLag: "the subject is an exact time or count" } as const satisfies HarnessOptions;
 
 /** Selects the times by which the runtime's status lags behind exits. BERTH_SEED repeats them. */
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
@@ -58,8 +58,8 @@ const MAX_TIMED_LAG_MS = 100;
 /** As `runPod`, with lags so short that no change may be late by seconds. */
 export async function runTimedPod({ options, ...pod }: DocsPod = {}): Promise<TimedPodRun> {
   const random = seededRandom(seed);
-  const exitLagMs = () => Math.ceil(random() * MAX_TIMED_LAG_MS);
-  const run = await runPod({ ...pod, options: { exitLagMs, ...options } });
+  const lags = options?.whyShortLag === undefined && { exitLagMs: () => Math.ceil(random() * MAX_TIMED_LAG_MS) };
+  const run = await runPod({ ...pod, options: { ...lags, ...options } });
   return {
     ...run,
     expectTimeline: (pattern, expected, range) => expectTimeline(run.harness, pattern, expected, range),
@@ -77,8 +77,8 @@ export async function runPod({
   features,
   before,
 }: DocsPod = {}): Promise<PodRun> {
-  const exitLagMs = exitLags(seededRandom(seed));
-  const harness = await createHarness({ isInCluster: true, exitLagMs, waitsForExits: true, ...options });
+  const lags = options.whyShortLag === undefined && { exitLagMs: exitLags(seededRandom(seed)) };
+  const harness = await createHarness({ isInCluster: true, waitsForExits: true, ...lags, ...options });
   const statuses: PodStatus[] = [];
   harness.kube.after.patch = async (about) => {
     const status = about.endsWith("/web/status") ? (await readPod(harness, "web"))?.status : undefined;

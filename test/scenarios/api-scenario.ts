@@ -55,7 +55,7 @@ export function apiScenario(
     await run(harness);
   };
   test(name, async () => {
-    const harness = await runInCluster(run, node);
+    const harness = await runInCluster(run, { whyShortLag: "the end is compared with that of late exits", ...node });
     const end = await endStateOf(harness);
     await check(await finalStateOf(harness), harness);
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);

@@ -76,7 +76,7 @@ scenario(
 );
 
 test("the error of a postStart hook is shown for the first half of the following back-off", async () => {
-  const harness = await createHarness({ isInCluster: true });
+  const harness = await createHarness({ isInCluster: true, whyShortLag: "the error is shown for five seconds" });
   harness.runtime.commands.set("warm up", { exitCode: 1, stdout: "trying\n", stderr: "too cold\n" });
   await harness.start();
   const lifecycle = { postStart: { exec: { command: ["warm", "up"] } } };
@@ -132,7 +132,7 @@ scenario(
 
 /** Restarts the agent `atSeconds` after the start of a hook of four seconds, and returns how often the hook has run. */
 async function hookRunsWithRestart(atSeconds: number, preStop: LifecycleHandler): Promise<number> {
-  const harness = await createHarness();
+  const harness = await createHarness({ whyShortLag: "the agent dies at an exact time of the hook" });
   harness.runtime.commands.set("drain", { lastsMs: 4000 });
   harness.runtime.programs.set("a", { onTerm: "ignores" });
   await harness.start();

@@ -318,7 +318,7 @@ test("a terminating pod gets readiness probes but no liveness probes, and none w
 });
 
 test("a pod that exceeds its deadline gets readiness probes but no liveness probes while it stops", async () => {
-  const harness = await createHarness();
+  const harness = await createHarness({ whyShortLag: "the probes are counted until the end is seen" });
   harness.runtime.programs.set("a", { onTerm: "ignores" });
   await harness.start();
   const probes = { livenessProbe: execProbe("alive", { failureThreshold: 1 }), readinessProbe: execProbe("ready") };

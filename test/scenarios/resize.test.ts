@@ -88,9 +88,9 @@ function resizeScenario(
     await harness.start();
     await run(harness);
   };
-  const create = (node: NodeOptions = {}) => createInCluster({ ...options, ...node });
+  const create = (node: NodeOptions) => createInCluster({ ...options, ...node });
   test(name, async () => {
-    const harness = await create();
+    const harness = await createInCluster({ whyShortLag: "the log has the times", ...options });
     await startAndRun(harness);
     const whole = harness.takeLog();
     const log = filterLines(
@@ -513,7 +513,7 @@ test("a new agent keeps what was decided, with its times, and reports it once", 
 });
 
 test("a static pod is not resized: its manifest with other resources is another pod", async () => {
-  const harness = await runInCluster(async () => {});
+  const harness = await runInCluster(async () => {}, { whyShortLag: "the log has the times" });
   const spec = (cpu: string): Partial<PodSpec> => ({ containers: app(cpu, "64Mi") });
   await harness.setManifests(makePod("web", spec("100m")));
   await harness.advance("5s");

@@ -28,14 +28,17 @@ export function scenario(
   { options, before, run, endDependsOnLag }: Scenario,
   expectLog: (log: string) => void,
 ): void {
-  const create = (node: NodeOptions = {}) => createHarness({ ...options, ...node });
+  const create = (node: NodeOptions) => createHarness({ ...options, ...node });
   const startAndRun = async (harness: AgentHarness) => {
     await before?.(harness);
     await harness.start();
     await run(harness);
   };
   test(name, async () => {
-    const harness = await create();
+    const harness = await createHarness({
+      whyShortLag: "the log has the times of a runtime that shows exits at once",
+      ...options,
+    });
     await startAndRun(harness);
     expectLog(harness.takeLog());
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);

@@ -40,13 +40,18 @@ export interface HarnessOptions {
   /** The source of the runtime's events; by default containerd's own. */
   readonly eventSource?: RuntimeEventSource;
   /**
-   * How long the runtime's status lags behind the next exit. By default it lags for some milliseconds, and each method of
-   * the harness waits until it shows the exit; with a lag of its own a scenario goes on meanwhile.
+   * How long the runtime's status lags behind the next exit. By default the seed selects the lags, and `waitsForExits` is
+   * true.
    */
-  readonly exitLagMs?: (() => number) | undefined;
+  readonly exitLagMs?: () => number;
   /**
-   * With a lag of its own: whether `apiPods` and `events` wait until the runtime shows every exit, and whether `advance`
-   * adds the time until the agent has seen them. False by default.
+   * Why the status lags for two milliseconds only, where `exitLagMs` is left out: each method of the harness waits until it
+   * shows the exit.
+   */
+  readonly whyShortLag?: string;
+  /**
+   * Whether `apiPods` and `events` wait until the runtime shows every exit, and whether `advance` adds the time until the
+   * agent has seen them. False by default where the lags are chosen.
    */
   readonly waitsForExits?: boolean;
 }

@@ -43,6 +43,22 @@ test("the delay of each attachment grows up to ten minutes, by the monotonic clo
   expect([failed.isDue("a"), failed.againAfterMs()]).toEqual([true, undefined]);
 });
 
+test("an attachment of which nothing shows whether a pod has it is due later, if its DEL has failed and is due", async () => {
+  const clock = new FakeClock();
+  const failed = createFailedDeletions(clock);
+  failed.postpone("a");
+  expect(failed.againAfterMs()).toBeUndefined();
+  failed.add("a", busy);
+  failed.postpone("a");
+  expect(failed.againAfterMs()).toBe(10_000);
+  await clock.advance(10_000);
+  failed.postpone("a");
+  expect(failed.againAfterMs()).toBe(20_000);
+  failed.add("b", new CniError(cniCodes.notAvailable, "no plugin"));
+  failed.postpone("b");
+  expect(failed.isDue("b")).toBe(false);
+});
+
 test("a failure is worth a line when its reason changes", () => {
   const failed = createFailedDeletions(new FakeClock());
   const reasons = [busy, busy, new CniError(100, "no device"), busy];

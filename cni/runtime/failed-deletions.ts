@@ -1,4 +1,5 @@
 import { type BackoffOptions, backoffMs } from "../../host/async/backoff.ts";
+import { createKeyedLogOnChange } from "../../host/async/log-once.ts";
 import type { Clock } from "../../host/clock.ts";
 import { type CniError, cniCodes, describeCniError } from "../error.ts";
 
@@ -10,6 +11,8 @@ export interface FailedDeletions {
   isDue(fileName: string): boolean;
   /** DEL has failed. Returns whether to log that: the reason differs from that of the last time. */
   add(fileName: string, error: CniError): boolean;
+  /** DEL may not be called now, because nothing shows whether a pod still has the attachment. One that is due is due later. */
+  postpone(fileName: string): void;
   /** DEL has succeeded. */
   remove(fileName: string): void;
   /** Forgets all attachments but these: the others are not left over any more. */
@@ -31,22 +34,33 @@ const LASTING_CODES: ReadonlySet<number> = new Set([
 ]);
 
 export function createFailedDeletions({ monotonicMs }: Pick<Clock, "monotonicMs">): FailedDeletions {
-  const failed = new Map<string, { readonly count: number; readonly dueAtMs: number; readonly reason: string }>();
+  const failed = new Map<string, { readonly count: number; readonly dueAtMs: number }>();
+  const logged = createKeyedLogOnChange<string>();
+  const isDue = (fileName: string) => (failed.get(fileName)?.dueAtMs ?? 0) <= monotonicMs();
+  function delay(fileName: string, delayMs: (count: number) => number): void {
+    const count = (failed.get(fileName)?.count ?? 0) + 1;
+    failed.set(fileName, { count, dueAtMs: monotonicMs() + delayMs(count) });
+  }
+  function remove(fileName: string): void {
+    failed.delete(fileName);
+    logged.clear(fileName);
+  }
   return {
     failures: (fileName) => failed.get(fileName)?.count ?? 0,
-    isDue: (fileName) => (failed.get(fileName)?.dueAtMs ?? 0) <= monotonicMs(),
+    isDue,
     add(fileName, error) {
-      const last = failed.get(fileName);
-      const count = (last?.count ?? 0) + 1;
-      const delayMs = LASTING_CODES.has(error.code) ? Number.POSITIVE_INFINITY : backoffMs(BACKOFF, count);
-      const reason = describeCniError(error);
-      failed.set(fileName, { count, dueAtMs: monotonicMs() + delayMs, reason });
-      return reason !== last?.reason;
+      delay(fileName, (count) =>
+        LASTING_CODES.has(error.code) ? Number.POSITIVE_INFINITY : backoffMs(BACKOFF, count),
+      );
+      return logged.shouldLog(fileName, describeCniError(error));
     },
-    remove: (fileName) => void failed.delete(fileName),
+    postpone(fileName) {
+      if (failed.has(fileName) && isDue(fileName)) delay(fileName, (count) => backoffMs(BACKOFF, count));
+    },
+    remove,
     retain(fileNames) {
       const kept = new Set(fileNames);
-      for (const fileName of failed.keys()) if (!kept.has(fileName)) failed.delete(fileName);
+      for (const fileName of failed.keys()) if (!kept.has(fileName)) remove(fileName);
     },
     againAfterMs() {
       const next = Math.min(...[...failed.values()].map(({ dueAtMs }) => dueAtMs));

@@ -20,6 +20,8 @@ test("an attachment is left over if its pod can no longer exist and the runtime 
               rows.push(`${netns}, sees namespaces: ${seesNamespaces}, before boot: ${isBeforeBoot}`);
             // The other values of these two say the same in each row.
             if (!isOfPod || hasSandbox) expect(isLeftOver(facts)).toBe(false);
+            if (isLeftOver(facts) === undefined)
+              expect(facts).toEqual({ ...facts, netns: "gone", seesNamespaces: undefined, isBeforeBoot: false });
           }
   expect(rows).toEqual([
     "gone, sees namespaces: true, before boot: true",
@@ -49,7 +51,8 @@ interface Given {
   readonly mounted?: readonly string[];
   /** The containers whose DEL fails, with the code of its error. */
   readonly failing?: Record<string, number>;
-  readonly onDel?: () => void;
+  /** Called with the container of each DEL. */
+  readonly onDel?: (containerId: string) => void;
 }
 
 /** A collection on a cache in memory. `run` returns the DELs, the files that are left, and when it is to run again. */
@@ -86,7 +89,7 @@ function createFixture({ files, ageMs = 3_600_000, sandboxes = {}, mounted = [],
         async del(network, attachment, conf) {
           const key = { network, containerId: attachment.containerId, ifName: attachment.ifName };
           calls.push(`${cacheFileName(key)} with ${conf?.plugins.map(({ type }) => type).join(", ") ?? "no list"}`);
-          onDel?.();
+          onDel?.(attachment.containerId);
           const code = failing[attachment.containerId];
           if (code !== undefined) throw new CniError(code, "busy", { plugin: "bridge" });
           kept.delete(`results/${cacheFileName(key)}`);
@@ -111,6 +114,7 @@ function createFixture({ files, ageMs = 3_600_000, sandboxes = {}, mounted = [],
   };
 }
 
+const linesOf = (...ids: readonly string[]) => ids.map((id) => `pods-${id}-eth0 with bridge`);
 const nothing = { calls: [], deleted: [], againAfterMs: undefined, opened: 0 };
 
 test.each<[string, Given]>([
@@ -218,12 +222,29 @@ test("an attachment that another process deletes is not tried again", async () =
 
 test("a plugin that hangs does not keep the others from their turn", async () => {
   const late = new AbortController();
-  const onDel = () => late.abort(new CniError(999, "it took longer than 60 s"));
-  const files = [fileOf(entryOf("a")), fileOf(entryOf("b"))];
-  const { run, clock } = createFixture({ files, failing: { a: 999 }, onDel });
-  await expect(run(late.signal)).rejects.toMatchObject({ message: "it took longer than 60 s" });
+  const onDel = (id: string) => {
+    if (id === "b") late.abort(new CniError(999, "it took longer than 60 s"));
+  };
+  const files = ["a", "b", "c"].map((id) => fileOf(entryOf(id)));
+  const { run, clock } = createFixture({ files, failing: { b: 999 }, onDel });
+  expect(await run(late.signal)).toMatchObject({ calls: linesOf("a", "b"), deleted: ["a"], againAfterMs: 10_000 });
   await clock.advance(10_000);
-  expect(await run()).toMatchObject({ calls: ["pods-b-eth0 with bridge", "pods-a-eth0 with bridge"], deleted: ["b"] });
+  expect(await run()).toMatchObject({ calls: linesOf("c", "b"), deleted: ["c"], againAfterMs: 20_000 });
+});
+
+test("a DEL that has failed is tried again also if no ready sandbox shows at that time what this process sees", async () => {
+  const sandboxes: Record<string, boolean> = { ready: true };
+  const failing: Record<string, number> = { a: 100 };
+  const files = [fileOf(entryOf("a")), fileOf(entryOf("ready"))];
+  const { run, clock } = createFixture({ files, ageMs: 60_000, sandboxes, mounted: ["ready"], failing });
+  expect(await run()).toMatchObject({ calls: linesOf("a"), againAfterMs: 10_000 });
+  delete sandboxes["ready"];
+  await clock.advance(10_000);
+  expect(await run()).toMatchObject({ calls: [], againAfterMs: 20_000 });
+  sandboxes["ready"] = true;
+  delete failing["a"];
+  await clock.advance(20_000);
+  expect(await run()).toMatchObject({ deleted: ["a"], againAfterMs: undefined });
 });
 
 test("the earlier of a torn file and a DEL that has failed is next", async () => {

@@ -30,13 +30,13 @@ export interface RuntimeAttachmentFacts {
 /**
  * Whether an attachment has outlived its pod, and nothing but this agent will delete it. The runtime calls DEL for the sandboxes that
  * it knows. Other runtimes may share the cache, and a sandbox in creation is not listed yet: both have a namespace, which an agent
- * with mounts of its own may not see.
+ * with mounts of its own may not see. Undefined if no pod shows whether this one sees it.
  *
  * @internal
  */
-export function isLeftOver(facts: RuntimeAttachmentFacts): boolean {
+export function isLeftOver(facts: RuntimeAttachmentFacts): boolean | undefined {
   if (!facts.isOfPod || facts.hasSandbox || facts.netns !== "gone") return false;
-  return facts.seesNamespaces ?? facts.isBeforeBoot;
+  return facts.seesNamespaces ?? (facts.isBeforeBoot ? true : undefined);
 }
 
 export interface RuntimeGarbageDeps {
@@ -63,8 +63,8 @@ const TORN_AFTER_MS = 10_000;
  * function also sets torn files of the cache aside, with which the runtime's own DEL fails each time.
  *
  * It does not call GC of the plugins: no ADD may run meanwhile, and the runtime takes no lock of ours. A DEL that fails is logged, and is to be
- * tried again after `againAfterMs` unless it cannot succeed. Rejects with `FilesError` if the cache cannot be read, and with the signal's
- * reason when that aborts.
+ * tried again after `againAfterMs` unless it cannot succeed, as is what the signal leaves no time for. Rejects with `FilesError` if the
+ * cache cannot be read, and with the signal's reason if that aborts a DEL and is no `CniError`.
  */
 export function createRuntimeGarbageCollection(
   deps: RuntimeGarbageDeps,
@@ -76,25 +76,46 @@ export function createRuntimeGarbageCollection(
   const failed = createFailedDeletions(deps.clock);
   return async (sandboxes, signal, timeLimit) => {
     const { found, againAfterMs } = await readCache(deps);
-    const leftOver = await findLeftOver(deps, found, sandboxes);
-    failed.retain(leftOver.map(({ fileName }) => fileName));
+    const { leftOver, undecided } = await findLeftOver(deps, found, sandboxes);
+    failed.retain([...leftOver, ...undecided].map(({ fileName }) => fileName));
+    for (const { fileName } of undecided) failed.postpone(fileName);
     // A plugin that hangs does not keep the others from their turn.
     const due = leftOver
       .filter(({ fileName }) => failed.isDue(fileName))
       .toSorted((a, b) => failed.failures(a.fileName) - failed.failures(b.fileName));
-    const cni = due.length === 0 ? undefined : await deps.openCni(timeLimit);
-    const deleted: AttachmentKey[] = [];
-    for (const file of due) {
-      // A plugin that hangs may have used the time of all: the rest is tried the next time.
-      signal.throwIfAborted();
-      if (cni !== undefined && (await deleteOrLog(deps, cni, file, failed, signal))) deleted.push(keyOf(file.entry));
-    }
-    return { deleted, againAfterMs: earlier(againAfterMs, failed.againAfterMs()) };
+    const { deleted, hasRest } =
+      due.length === 0 ? nothingDeleted : await deleteEach(deps, due, failed, signal, timeLimit);
+    const restAfterMs = hasRest ? REST_AFTER_MS : undefined;
+    return { deleted, againAfterMs: earliest([againAfterMs, failed.againAfterMs(), restAfterMs]) };
   };
 }
 
-const earlier = (a: number | undefined, b: number | undefined) =>
-  a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
+/** When the attachments follow for which a plugin that hangs has left no time. */
+const REST_AFTER_MS = 10_000;
+
+const nothingDeleted = { deleted: [], hasRest: false };
+
+/** Returns the attachments that were deleted, and whether the signal has aborted before the turn of all. */
+async function deleteEach(
+  deps: RuntimeGarbageDeps,
+  due: readonly CachedFile[],
+  failed: FailedDeletions,
+  signal: AbortSignal,
+  timeLimit: TimeLimit,
+): Promise<{ readonly deleted: readonly AttachmentKey[]; readonly hasRest: boolean }> {
+  const cni = await deps.openCni(timeLimit);
+  const deleted: AttachmentKey[] = [];
+  for (const file of due) {
+    if (signal.aborted) return { deleted, hasRest: true };
+    if (await deleteOrLog(deps, cni, file, failed, signal)) deleted.push(keyOf(file.entry));
+  }
+  return { deleted, hasRest: false };
+}
+
+function earliest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time) => time !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
+}
 
 const keyOf = ({ network, containerId, ifName }: CacheEntry): AttachmentKey => ({ network, containerId, ifName });
 
@@ -165,17 +186,20 @@ async function findLeftOver(
   deps: RuntimeGarbageDeps,
   found: readonly CachedFile[],
   { isReady }: Pick<ListedSandboxes, "isReady">,
-): Promise<readonly CachedFile[]> {
+): Promise<{ readonly leftOver: readonly CachedFile[]; readonly undecided: readonly CachedFile[] }> {
   const looked: (CachedFile & Pick<RuntimeAttachmentFacts, "netns">)[] = [];
   for (const file of found) looked.push({ ...file, netns: await lookAt(deps, file.entry) });
   const ofReady = looked.filter(({ entry, netns }) => isReady.get(entry.containerId) === true && netns !== "unknown");
   const seesNamespaces = ofReady.length === 0 ? undefined : ofReady.every(({ netns }) => netns === "mounted");
-  return looked.filter(({ entry, netns, writtenAt }) =>
-    isLeftOver({
-      ...{ isOfPod: isOfPod(entry), hasSandbox: isReady.has(entry.containerId), netns, seesNamespaces },
-      isBeforeBoot: writtenAt < deps.bootedAt,
-    }),
-  );
+  const filesWith = (verdict: true | undefined) =>
+    looked.filter(
+      ({ entry, netns, writtenAt }) =>
+        isLeftOver({
+          ...{ isOfPod: isOfPod(entry), hasSandbox: isReady.has(entry.containerId), netns, seesNamespaces },
+          isBeforeBoot: writtenAt < deps.bootedAt,
+        }) === verdict,
+    );
+  return { leftOver: filesWith(true), undecided: filesWith(undefined) };
 }
 
 async function lookAt({ isNamespace }: RuntimeGarbageDeps, entry: CacheEntry): Promise<NamespaceState> {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { FakeClock } from "../test/fakes/clock.ts";
-import { createStatusTimeLimit, createTimeLimit, unlimited } from "./time-limit.ts";
+import { createRepeatedTimeLimit, createTimeLimit, unlimited } from "./time-limit.ts";
 
 const staying = new AbortController().signal;
 
@@ -53,9 +53,13 @@ test("a call without a limit has none", () => {
   expect(unlimited.ofPlugin("ADD")).toBe(Number.POSITIVE_INFINITY);
 });
 
-test("each plugin that is asked by STATUS has the same time, and an eighth is left for the answer", () => {
-  const timeLimit = createStatusTimeLimit(10_000);
-  expect([timeLimit.ofPlugin("STATUS"), timeLimit.ofPlugin("STATUS")]).toEqual([8_750, 8_750]);
+test("each plugin of a repeated call has the same time, an eighth is left for the answer, and a wait for a lock ends", async () => {
+  const clock = new FakeClock();
+  const timeLimit = createRepeatedTimeLimit(12_000, clock, staying);
+  const left = () => [timeLimit.ofPlugin("STATUS"), timeLimit.ofPlugin("DEL"), timeLimit.ofLock("GC")];
+  expect(left()).toEqual([10_500, 10_500, 7_000]);
+  await clock.advance(7_000);
+  expect(left()).toEqual([10_500, 10_500, 0]);
 });
 
 test("a wait for a lock leaves a third of the plugins' time to them", async () => {

@@ -45,11 +45,16 @@ export function createTimeLimit(
 }
 
 /**
- * Limits each plugin that is asked by STATUS to the same time, so that the failure of one that hangs has the same words each time: they are
- * the condition of the Node. STATUS waits for no lock.
+ * Limits a call that is made again and again, such as STATUS and GC, whose caller waits for `timeoutMs` from now. Each plugin gets the same
+ * time, so that the failure of one that hangs has the same words each time: they are a condition of the Node, and a line of the log.
  */
-export function createStatusTimeLimit(timeoutMs: number): TimeLimit {
-  return { ofPlugin: () => Math.floor(timeoutMs * PART_OF_OTHERS), ofLock: unlimited.ofLock };
+export function createRepeatedTimeLimit(
+  timeoutMs: number,
+  clock: Pick<Clock, "monotonicMs">,
+  signal: AbortSignal,
+): TimeLimit {
+  const { ofLock } = createTimeLimit(timeoutMs, clock, signal);
+  return { ofPlugin: () => Math.floor(timeoutMs * PART_OF_OTHERS), ofLock };
 }
 
 /** For a caller who waits as long as it takes. */

@@ -120,19 +120,19 @@ test("the agent refuses to start where it cannot serve the delegate, and names t
     await expect(serves(owner, list)).rejects.toMatchObject({ name: "StartError", message });
 });
 
-test("auto ignores a broken file that is not the list of berth-cni, and names it; agent does not start", async () => {
+test("a broken file that is not the list of berth-cni is ignored, and the log names it", async () => {
   const log = new FakeLog();
   const file = join(folder, "delegate.d/20-other.conf");
   await writeFile(file, "{");
   const warning = {
     level: "warn" as const,
-    message: "a broken file in the folder of berth-cni's list is ignored",
+    message: "the agent ignores a broken file beside the list of berth-cni",
     fields: { file, reason: `${file} is not JSON: Expected '}'` },
   };
   expect(await open("auto", undefined, {}, undefined, { log })).toBeUndefined();
   expect(log.lines).toEqual([warning]);
   await expect(open("agent")).rejects.toThrow(
-    `cannot read the list of berth-cni: ${warning.fields.reason}: berth cni install`,
+    `--network-owner=agent: ${folder}/delegate.d has no list with berth-cni: berth cni install`,
   );
   // Beside the list it does not matter.
   expect(await open("agent", listWith(own()))).toBeDefined();
@@ -208,7 +208,7 @@ test("an audit that waits for a lock names its holder", async () => {
   const lock = takeLock(join(folder, "cache/locks/.pods"), "a test");
   expect(await auditReason(hanging, 35_000)).toMatch(
     new RegExp(
-      `^the network pods: pid ${process.pid} \\(.+\\) has held its lock since .+, longer than this call may wait \\(code 11\\)$`,
+      `^pid ${process.pid} \\(.+\\) has locked the network pods since .+, longer than this call may wait \\(code 11\\)$`,
     ),
   );
   if (lock.held) lock.release();

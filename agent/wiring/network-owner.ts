@@ -9,7 +9,7 @@ import { DELEGATE_LIST_FILE } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
 import type { Executor } from "../../cni/executor.ts";
 import type { NetworkDefinitions } from "../../cni/secondary/pod-networks.ts";
-import { createStatusTimeLimit, createTimeLimit } from "../../cni/time-limit.ts";
+import { createRepeatedTimeLimit, createTimeLimit } from "../../cni/time-limit.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import { messageOf } from "../../host/error-message.ts";
@@ -118,11 +118,11 @@ async function openListOf(
 }
 
 /**
- * The installed delegate; undefined if there is none. Rejects with `CniError` for a list that cannot be used. With the owner `auto` another
- * broken file is ignored: an agent that does not own the network need not read it.
+ * The installed delegate; undefined if there is none. Rejects with `CniError` for a list of berth-cni that cannot be used. Logs any other broken file,
+ * and ignores it.
  */
 async function readDelegate(
-  { owner, delegateDir }: Config["network"],
+  { delegateDir }: Config["network"],
   { hostFiles, log }: NetworkAdapters,
 ): Promise<DelegateConf | undefined> {
   const entries = await readConfDir(hostFiles, delegateDir);
@@ -133,8 +133,8 @@ async function readDelegate(
   for (const entry of entries) {
     if (!("problem" in entry)) continue;
     const { file, problem } = entry;
-    if (owner !== "auto" || file === `${delegateDir}/${DELEGATE_LIST_FILE}`) throw problem;
-    log.warn({ file, reason: problem.message }, "a broken file in the folder of berth-cni's list is ignored");
+    if (file === `${delegateDir}/${DELEGATE_LIST_FILE}`) throw problem;
+    log.warn({ file, reason: problem.message }, "the agent ignores a broken file beside the list of berth-cni");
   }
   return undefined;
 }
@@ -191,7 +191,7 @@ async function openNetwork(
       const timeout = AbortSignal.timeout(timeoutMs);
       const late = `have not answered STATUS within ${timeoutMs / 1_000} s`;
       // A plugin that hangs is killed before the timeout, and is the problem then.
-      const cni = executor.createCni(record, createStatusTimeLimit(timeoutMs));
+      const cni = executor.createCni(record, createRepeatedTimeLimit(timeoutMs, clock, timeout));
       const problem = readiness
         .findProblem(cni, timeout)
         .catch((error: unknown) =>

@@ -1,7 +1,7 @@
 import type { AttachmentKey } from "../../../cni/cache-entry.ts";
 import { CniError, cniCodes, describeCniError } from "../../../cni/error.ts";
 import type { CollectedGarbage, ListedSandboxes } from "../../../cni/garbage.ts";
-import { createTimeLimit, type TimeLimit } from "../../../cni/time-limit.ts";
+import { createRepeatedTimeLimit, type TimeLimit } from "../../../cni/time-limit.ts";
 import { type BackoffOptions, createBackoffCounter } from "../../../host/async/backoff.ts";
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import { createLogOnce, type LogOnce } from "../../../host/async/log-once.ts";
@@ -97,7 +97,7 @@ type Outcome =
 
 async function audit(options: NetworkAuditOptions, logged: LogOnce, signal: AbortSignal): Promise<Outcome> {
   const { listSandboxes, collectGarbage, clock, log } = options;
-  const timeLimit = createTimeLimit(TIMEOUT_MS, clock, signal);
+  const timeLimit = createRepeatedTimeLimit(TIMEOUT_MS, clock, signal);
   let sandboxes: ListedSandboxes | undefined;
   try {
     sandboxes = await listSandboxes();

@@ -32,7 +32,7 @@ export function allocate(
     };
     store.write(attachment);
     if (allocations.every(({ address }) => store.reserve(formatIp(address), id))) {
-      // On disk, so that after a restart of the agent, and in a delegate without it, no pod gets the address of one that has just gone.
+      // In a file, which the next agent and the delegate read: none of them gives a new pod the address of one that has just gone.
       store.writeLastAddresses(allocations.map(({ address }) => formatIp(address)));
       return { attachment, allocations };
     }

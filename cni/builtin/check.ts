@@ -8,8 +8,8 @@ import { listRoutes } from "../../host/netlink/routes.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
 import { hostLinkName } from "./attachment-names.ts";
 import type { AttachmentRecord } from "./attachment-store.ts";
-import { hostPortsOf, presentEntries } from "./host-ports.ts";
-import { forwardingOf, missingGateways } from "./network.ts";
+import { findPresentEntries, hostPortsOf } from "./host-ports.ts";
+import { findMissingGateways, forwardingOf } from "./network.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import type { NodeNetwork } from "./node-network.ts";
 import { findMissingRules, TABLE } from "./ruleset.ts";
@@ -37,7 +37,7 @@ export function inspect(
   if (host.group === REMOVAL_GROUP) return { problem: `the link ${name} is about to be removed` };
   const ofNetwork = inspectNetwork(node, conf, bridge) ?? inspectRules(node, conf, attachment);
   if (ofNetwork !== undefined)
-    return { problem: `${ofNetwork}; the next ADD of the network ${conf.name} puts it back` };
+    return { problem: `${ofNetwork}; the next ADD or GC of the network ${conf.name} puts it back` };
   const inside = node.netlink.runIn(namespace, () => node.netlink.openSocket(NETLINK_ROUTE));
   try {
     const found = inspectInside(inside, conf, namespace.path, attachment);
@@ -48,18 +48,18 @@ export function inspect(
 }
 
 function inspectNetwork(node: NodeNetwork, conf: BuiltinConf, bridge: Link): string | undefined {
-  const [gateway] = missingGateways(node, conf, bridge);
+  const [gateway] = findMissingGateways(node, conf, bridge);
   if (gateway !== undefined) return `the bridge ${bridge.name} has lost its address ${formatPrefix(gateway)}`;
   const off = forwardingOf(conf).find((path) => node.readSysctl(path) === "0");
-  return off && `/proc/sys/net/${off} is 0, so that the node forwards nothing for its pods; it must be 1`;
+  return off && `/proc/sys/net/${off} is 0, must be 1: the node forwards nothing for its pods`;
 }
 
 function inspectRules(node: NodeNetwork, conf: BuiltinConf, attachment: AttachmentRecord): string | undefined {
   const rules = findMissingRules(conf, countRules(node.netfilter, TABLE));
   if (rules !== undefined)
-    return `the nftables chain ${rules.chain} of the table inet ${TABLE} has ${rules.present} of its ${rules.needed} rules`;
+    return `the nftables chain ${rules.chain} of the table inet ${TABLE} has ${rules.present} of ${rules.needed} rules`;
   const wanted = hostPortsOf(conf.name, attachment);
-  const present = new Set(presentEntries(node, wanted));
+  const present = new Set(findPresentEntries(node, wanted));
   const missing = wanted.find((entry) => !present.has(entry));
   return missing && `${missing.what} is missing in the nftables map ${missing.map}`;
 }

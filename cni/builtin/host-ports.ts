@@ -38,7 +38,7 @@ export function openRecordedPorts(node: NodeNetwork, network: string, attachment
 const TAKEN: readonly string[] = ["EBUSY", "EEXIST"];
 
 /** Those of the entries that the maps have. Reads only the maps that the entries are of. */
-export function presentEntries(node: NodeNetwork, entries: readonly MapEntry[]): readonly MapEntry[] {
+export function findPresentEntries(node: NodeNetwork, entries: readonly MapEntry[]): readonly MapEntry[] {
   const maps = [...new Set(entries.map(({ map }) => map))];
   const present = new Set(
     maps.flatMap((map) => listEntries(node.netfilter, TABLE, map).map((entry) => entryText({ ...entry, map }))),

@@ -8,7 +8,7 @@ import { CniError, cniCodes } from "../error.ts";
 import { bridgeAlias, formatId, macOf } from "./attachment-names.ts";
 import type { AttachmentRecord, AttachmentStore } from "./attachment-store.ts";
 import { builtinCodes } from "./errors.ts";
-import { hostPortsOf, openRecordedPorts, presentEntries } from "./host-ports.ts";
+import { findPresentEntries, hostPortsOf, openRecordedPorts } from "./host-ports.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
 import { findMissingRules, networkRules, sharedRules, TABLE } from "./ruleset.ts";
@@ -67,13 +67,13 @@ export function ensureNetwork(
  */
 function ifComplete(node: NodeNetwork, conf: BuiltinConf, known: NetworkBridge): NetworkBridge | undefined {
   for (const path of forwardingOf(conf)) node.setSysctl(path, "1");
-  if (missingGateways(node, conf, known.bridge).length > 0) return undefined;
+  if (findMissingGateways(node, conf, known.bridge).length > 0) return undefined;
   // It is read first: what changes during the look shows in the next one.
   const generation = readGeneration(node.netfilter);
   if (generation !== undefined && generation === known.generation) return known;
   if (findMissingRules(conf, countRules(node.netfilter, TABLE)) !== undefined) return undefined;
   const entries = [...known.hostPorts.values()].flat();
-  return presentEntries(node, entries).length < entries.length ? undefined : { ...known, generation };
+  return findPresentEntries(node, entries).length < entries.length ? undefined : { ...known, generation };
 }
 
 /** The settings below /proc/sys/net without which the node forwards nothing for the pods. */
@@ -106,18 +106,18 @@ function ensureRules(
   change(node.netfilter, [...sharedRules(), ...networkRules(conf)]);
   const withPorts = recorded.filter(({ hostPorts }) => hostPorts.length > 0);
   openRecordedPorts(node, conf.name, withPorts);
-  return openPortsOf(node, conf.name, withPorts);
+  return readOpenPorts(node, conf.name, withPorts);
 }
 
 /** Without the ports that another pod has. */
-function openPortsOf(
+function readOpenPorts(
   node: NodeNetwork,
   network: string,
   attachments: readonly AttachmentRecord[],
 ): NetworkBridge["hostPorts"] {
   const wanted = attachments.map((each) => [formatId(each), hostPortsOf(network, each)] as const);
   const present = new Set(
-    presentEntries(
+    findPresentEntries(
       node,
       wanted.flatMap(([, entries]) => entries),
     ),
@@ -189,14 +189,14 @@ function refuseOtherBridge({ name, bridge }: BuiltinConf, recorded: readonly Att
 /** Gives the bridge the gateways as its only addresses. Throws as `foreignAddresses`. */
 function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): void {
   for (const prefix of foreignAddresses(node, conf, bridge)) removeAddress(node.route, bridge, prefix);
-  for (const prefix of missingGateways(node, conf, bridge))
+  for (const prefix of findMissingGateways(node, conf, bridge))
     unlessCode(["EEXIST"], () => addAddressWithIpv6(node.route, bridge, prefix, node.setSysctl));
 }
 
 const isSame = (a: IpPrefix) => (b: IpPrefix) => formatPrefix(a) === formatPrefix(b);
 
-/** The addresses that the bridge does not have. */
-export function missingGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
+/** The gateways that the bridge does not have as addresses. */
+export function findMissingGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
   const present = listAddresses(node.route, bridge);
   return gatewaysOf(conf).filter((each) => !present.some(isSame(each)));
 }

@@ -112,8 +112,9 @@ async function perform(
     case "GC": {
       const valid = readValidAttachments(call.conf);
       await collectGarbage(node, conf, store, valid);
-      // Puts back all that another program may have removed, as long as pods need it. Without ranges the next ADD does.
-      if (store.list().length > 0 && conf.ranges.length > 0) known.bridge = ensureNetwork(node, conf, store, undefined);
+      // Looks at everything, and puts back what another program has removed, as long as pods need it. Without ranges the next ADD does.
+      if (store.list().length > 0 && conf.ranges.length > 0)
+        known.bridge = ensureNetwork(node, conf, store, known.bridge && { ...known.bridge, generation: undefined });
       return undefined;
     }
   }

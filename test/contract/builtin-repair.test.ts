@@ -67,7 +67,7 @@ const damages: readonly (readonly [string, () => void, string])[] = [
   [
     "the table",
     () => change(node.netfilter, [deleteTable("berth")]),
-    "the nftables chain guard of the table inet berth has 0 of its 2 rules",
+    "the nftables chain guard of the table inet berth has 0 of 2 rules",
   ],
   [
     // As `nft flush table inet berth`: with route_localnet on the bridge, 127.0.0.1 is open to pods (CVE-2020-8558).
@@ -75,18 +75,18 @@ const damages: readonly (readonly [string, () => void, string])[] = [
     () => {
       for (const chain of Object.keys(whole.rules)) flush(chain);
     },
-    "the nftables chain guard of the table inet berth has 0 of its 2 rules",
+    "the nftables chain guard of the table inet berth has 0 of 2 rules",
   ],
-  ["the guard", () => flush("guard"), "the nftables chain guard of the table inet berth has 0 of its 2 rules"],
+  ["the guard", () => flush("guard"), "the nftables chain guard of the table inet berth has 0 of 2 rules"],
   [
     "the way to host ports",
     () => flush("prerouting"),
-    "the nftables chain prerouting of the table inet berth has 0 of its 1 rules",
+    "the nftables chain prerouting of the table inet berth has 0 of 1 rules",
   ],
   [
     "the masquerade",
     () => flush("masquerade-pods"),
-    "the nftables chain masquerade-pods of the table inet berth has 0 of its 7 rules",
+    "the nftables chain masquerade-pods of the table inet berth has 0 of 7 rules",
   ],
   [
     "the host ports of IPv4",
@@ -111,12 +111,12 @@ const damages: readonly (readonly [string, () => void, string])[] = [
   [
     "forwarding of IPv4",
     () => switchOff("ipv4/ip_forward"),
-    "/proc/sys/net/ipv4/ip_forward is 0, so that the node forwards nothing for its pods; it must be 1",
+    "/proc/sys/net/ipv4/ip_forward is 0, must be 1: the node forwards nothing for its pods",
   ],
   [
     "forwarding of IPv6",
     () => switchOff("ipv6/conf/all/forwarding"),
-    "/proc/sys/net/ipv6/conf/all/forwarding is 0, so that the node forwards nothing for its pods; it must be 1",
+    "/proc/sys/net/ipv6/conf/all/forwarding is 0, must be 1: the node forwards nothing for its pods",
   ],
 ];
 
@@ -132,7 +132,7 @@ describe.skipIf(!isRoot)("a program that removes", () => {
         damage();
         expect(await node.failureOf("CHECK", pod.id)).toMatchObject({
           code: 105,
-          message: `${problem}; the next ADD of the network pods puts it back`,
+          message: `${problem}; the next ADD or GC of the network pods puts it back`,
         });
         if (verb === "ADD") await node.addPod("c4");
         else await node.call("GC", valid("c1", "c2", "c3"));

@@ -123,9 +123,7 @@ test("a call that waits for a lock names its holder, and goes on when the lock i
   const errors = call.stderr.getReader();
   const { value } = await errors.read();
   expect(new TextDecoder().decode(value)).toMatch(
-    new RegExp(
-      `^berth cni: waiting: the network pods: pid ${process.pid} \\(.+\\) has held its lock since [-\\d:TZ]+\n$`,
-    ),
+    new RegExp(`^berth cni waits: pid ${process.pid} \\(.+\\) has locked the network pods since [-\\d:TZ]+\n$`),
   );
   expect(await calls()).toEqual([]);
   if (lock.held) lock.release();

@@ -120,7 +120,7 @@ function withHelpOf(name: string | undefined): Command {
 function createDeps(settings: CniSettings, signal: AbortSignal): CniVerbDeps {
   const calls: PluginCallRecord[] = [];
   const { files, executor } = createLocalExecutor(settings, "berth cni", (text) => {
-    process.stderr.write(`berth cni: waiting: ${text}\n`);
+    process.stderr.write(`berth cni waits: ${text}\n`);
   });
   const cni = executor.createCni((call) => void calls.push(call));
   const program = import.meta.path.startsWith("/$bunfs/") ? process.execPath : undefined;

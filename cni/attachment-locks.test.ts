@@ -227,10 +227,10 @@ test("after two seconds a wait says once what is locked and who holds it", async
     return said.length >= 2;
   });
   await clock.advance(60_000);
-  const who = `pid ${process.pid} \\(.+\\) has held its lock`;
+  const who = `pid ${process.pid} \\(.+\\) has locked`;
   expect(said.toSorted()).toEqual([
-    expect.stringMatching(new RegExp(`^eth0 of a in the network pods: ${who} since \\d{4}-[-\\d:TZ]+$`)),
-    expect.stringMatching(new RegExp(`^the network pods: ${who}$`)),
+    expect.stringMatching(new RegExp(`^${who} eth0 of a in the network pods since \\d{4}-[-\\d:TZ]+$`)),
+    expect.stringMatching(new RegExp(`^${who} the network pods$`)),
   ]);
   holder.end();
   await held;
@@ -257,14 +257,14 @@ test("the error of a wait names the processes that hold the lock, and since when
   const both = (text: string) =>
     [`pid ${process.pid} (`, `pid ${plugin?.pid} (sleep)`].every((pid) => text.includes(pid));
   expect(ofAttachment).toMatch(
-    /^eth0 of a in the network pods: pid .* and pid .* have held its lock since \d{4}-\d\d-\d\dT[\d:]+Z, longer than this call may wait$/,
+    /^pid .* and pid .* have locked eth0 of a in the network pods since \d{4}-\d\d-\d\dT[\d:]+Z, longer than this call may wait$/,
   );
-  expect(ofNetwork).toMatch(/^the network pods: pid .* and pid .* have held its lock, longer than this call may wait$/);
+  expect(ofNetwork).toMatch(/^pid .* and pid .* have locked the network pods, longer than this call may wait$/);
   expect([both(ofAttachment), both(ofNetwork)]).toEqual([true, true]);
   plugin?.kill("SIGKILL");
   await plugin?.exited;
   expect(await messageOf(createLocks().withAttachment(key, async () => "never", late))).toContain(
-    " has held its lock since ",
+    " has locked eth0 of a in the network pods since ",
   );
   holder.end();
   await held;

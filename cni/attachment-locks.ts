@@ -42,7 +42,7 @@ export interface AttachmentLocksDeps {
   readonly clock: Clock;
   /** Written into the file of a lock that one process alone holds, so that `head /var/lib/cni/locks/*` shows its holder. */
   readonly description: string;
-  /** Called once for a lock that has been waited for two seconds: what it locks, and who holds it. */
+  /** Called once when a call has waited two seconds for a lock, with what is locked and who has locked it. */
   readonly onLongWait?: ((text: string) => void) | undefined;
 }
 
@@ -64,7 +64,7 @@ export function createAttachmentLocks(deps: AttachmentLocksDeps): AttachmentLock
       const lock = await inFolder(files, FOLDER, () => takeLock(files.path(FOLDER, name), description, mode));
       if (lock.held) return lock;
       const left = leftMs();
-      const describe = async () => `${what}: ${await describeHolders(name, lock.holder)}`;
+      const describe = () => describeHolders(name, lock.holder, what);
       if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `${await describe()}, longer than this call may wait`);
       if (onLongWait !== undefined && clock.monotonicMs() - startedMs >= LONG_WAIT_MS) {
         onLongWait(await describe());
@@ -74,8 +74,8 @@ export function createAttachmentLocks(deps: AttachmentLocksDeps): AttachmentLock
     }
   }
 
-  /** Who holds a lock, and since when: a plugin may have outlived the process that has taken it. `description`: what that has written. */
-  async function describeHolders(name: string, description: string): Promise<string> {
+  /** Who has locked what, and since when: a plugin may have outlived the process that has taken it. `description`: what that has written. */
+  async function describeHolders(name: string, description: string, what: string): Promise<string> {
     // Shared holders write nothing.
     const heldSince = description === "" ? undefined : (await files.stat(`${FOLDER}/${name}`))?.modifiedMs;
     const holders = (await holdersOf(files.path(FOLDER, name))).map(
@@ -83,7 +83,7 @@ export function createAttachmentLocks(deps: AttachmentLocksDeps): AttachmentLock
     );
     const who = holders.length === 0 ? description || "another process" : joinWithAnd(holders);
     const since = heldSince === undefined ? "" : ` since ${formatTime(heldSince)}`;
-    return `${who} ${holders.length > 1 ? "have" : "has"} held its lock${since}`;
+    return `${who} ${holders.length > 1 ? "have" : "has"} locked ${what}${since}`;
   }
 
   return {

@@ -94,7 +94,7 @@ function goneText(attachments: readonly ListedAttachment[], call: SuggestedCall)
 /** A torn file does not say whether its attachment still exists: only the user knows. */
 function tornText(call: SuggestedCall): string {
   const command = suggestedDeletion("NETWORK", call);
-  return `${command} deletes the attachment of NETWORK-ID-NAME${ASIDE_SUFFIX}, once its pod is gone\n`;
+  return `when the pod of NETWORK-ID-NAME${ASIDE_SUFFIX} is gone, delete its attachment by ${command}\n`;
 }
 
 interface InstalledDelegate {

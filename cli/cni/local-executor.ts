@@ -10,8 +10,8 @@ export interface LocalExecutorOptions {
 }
 
 /**
- * Executes networks in this process, with its environment. `program` is its name in texts for people. `onLongWait` gets who holds a lock
- * that is waited for.
+ * Executes networks in this process, with its environment. `program` is its name in texts for people. When a call has waited long for a
+ * lock, `onLongWait` gets what is locked and who has locked it.
  */
 export function createLocalExecutor(
   { binDirs, cacheDir }: LocalExecutorOptions,

@@ -75,7 +75,7 @@ test("list shows the files of the cache that are unreadable", async () => {
       "",
       "UNREADABLE CACHE FILE | REASON",
       "pods-3f2a-eth0.unreadable | it is not a JSON object",
-      "berth cni del NETWORK --container-id ID --ifname NAME --conf-dir /c --bin-dir /b --cache-dir /v deletes the attachment of NETWORK-ID-NAME.unreadable, once its pod is gone",
+      "when the pod of NETWORK-ID-NAME.unreadable is gone, delete its attachment by berth cni del NETWORK --container-id ID --ifname NAME --conf-dir /c --bin-dir /b --cache-dir /v",
       "",
     ],
   });

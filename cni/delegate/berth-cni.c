@@ -156,8 +156,8 @@ static bool is_path_list(struct text value) {
   }
 }
 
-// Reads the fields of the configuration. Returns whether this program can hand the call over to an agent: only with a configuration that
-// Berth accepts, too, which needs the folders when the agent is away.
+// Reads the fields of the configuration. Returns whether this program can hand the call over to an agent. The configuration must be one that
+// Berth accepts: when the agent is away, Berth executes the call and needs the folders.
 static bool read_conf(void) {
   struct text version = TEXT("");
   struct text quoted = TEXT("");

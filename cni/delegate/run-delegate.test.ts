@@ -119,7 +119,7 @@ test("the time limit is that of the whole call, also without an agent", async ()
 
 test("the error of a wait for a lock is the answer, also if the time is over when it says who holds the lock", async () => {
   const clock = new FakeClock();
-  const msg = "the network pods: pid 7 (bridge) has held its lock, longer than this call may wait";
+  const msg = "pid 7 (bridge) has locked the network pods, longer than this call may wait";
   const execute: DelegateDeps["execute"] = async (_conf, _call, signal) => {
     // As a read of /proc that takes longer than the call.
     await hang(signal).catch(() => undefined);

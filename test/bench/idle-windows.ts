@@ -42,7 +42,10 @@ export interface IdleEffort {
   readonly lastIdleMs: number;
 }
 
-/** Berth lists the runtime again, and looks for what is left over, five minutes after a start. It is in a window that begins in the first minute and lasts as long. */
+/**
+ * Berth lists the runtime 10 s after a start, and again 300 s later. A window of this length contains that list if it begins 10 s to 5 min
+ * after the start.
+ */
 export const RELIST_IDLE_MS = 310_000;
 
 export const idleMsOf = ({ idlePeriods, idleMs, lastIdleMs }: IdleEffort, period: number): number =>

@@ -24,7 +24,7 @@ const isLocked = {
   output: {
     code: 11,
     msg: expect.stringMatching(
-      /^(eth0 of \w+ in )?the network pods: pid \d+ \(.+\) has held its lock( since [\dT:-]+Z)?, longer than this call may wait$/,
+      /^pid \d+ \(.+\) has locked (eth0 of \w+ in )?the network pods( since [\dT:-]+Z)?, longer than this call may wait$/,
     ),
   },
 };

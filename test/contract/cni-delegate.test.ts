@@ -200,7 +200,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
             output: {
               code: 11,
               msg: expect.stringMatching(
-                /^eth0 of 3f2a in the network pods: pid \d+ \(slow\)( and pid \d+ \(sleep\) have| has) held its lock since \S+Z, longer than this call may wait$/,
+                /^pid \d+ \(slow\)( and pid \d+ \(sleep\) have| has) locked eth0 of 3f2a in the network pods since \S+Z, longer than this call may wait$/,
               ),
             },
           };

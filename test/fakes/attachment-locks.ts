@@ -66,7 +66,7 @@ export class FakeAttachmentLocks {
   async #take(lock: FakeLock, { signal, leftMs }: LockWait): Promise<readonly [lock: FakeLock, descriptor: number]> {
     for (let waitMs = FIRST_WAIT_MS; this.#isTaken(lock); waitMs = Math.min(MAX_WAIT_MS, waitMs * 2)) {
       const left = leftMs?.() ?? Number.POSITIVE_INFINITY;
-      if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `${lock.name}: another process has held its lock`);
+      if (left <= 0) throw new CniError(cniCodes.tryAgainLater, `another process has locked ${lock.name}`);
       await sleep(this.#clock, Math.min(waitMs, left), signal);
     }
     signal.throwIfAborted();

@@ -11,7 +11,7 @@ import { builtinCodes } from "./errors.ts";
 import { findPresentEntries, hostPortsOf, openRecordedPorts } from "./host-ports.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
-import { findMissingRules, networkRules, sharedRules, TABLE } from "./ruleset.ts";
+import { findMissingRules, networkRequests, sharedRequests, TABLE } from "./ruleset.ts";
 
 /** The bridge of a network, which is up, and the configuration (`fingerprint`) by which it and the rules were made. */
 export interface NetworkBridge {
@@ -41,11 +41,12 @@ export function ensureNetwork(
   const fingerprint = fingerprintOf(conf);
   const bridge = findLink(node.route, conf.bridge);
   const isKnown = known?.fingerprint === fingerprint && known.bridge.index === bridge?.index && bridge.isUp;
-  const complete = isKnown ? ifComplete(node, conf, known) : undefined;
+  const complete = isKnown ? keepIfComplete(node, conf, known) : undefined;
   if (complete !== undefined) return complete;
   const recorded = store.list();
   refuseOtherBridge(conf, recorded);
-  if (bridge !== undefined) foreignAddresses(node, conf, bridge);
+  // Throws before anything has changed.
+  if (bridge !== undefined) findEarlierAddresses(node, conf, bridge);
   const mtu = conf.mtu ?? defaultMtu(node);
   // By the folder a later removal finds what follows, even if no attachment is ever recorded.
   store.makeFolders();
@@ -65,7 +66,7 @@ export function ensureNetwork(
  * `known`, if all that it says is still there; forwarding that is off is switched on. While nothing has changed, that is two requests and a
  * read of a file for each family. With another generation the rules are read too, and the maps if they are to have host ports.
  */
-function ifComplete(node: NodeNetwork, conf: BuiltinConf, known: NetworkBridge): NetworkBridge | undefined {
+function keepIfComplete(node: NodeNetwork, conf: BuiltinConf, known: NetworkBridge): NetworkBridge | undefined {
   for (const path of forwardingOf(conf)) node.setSysctl(path, "1");
   if (findMissingGateways(node, conf, known.bridge).length > 0) return undefined;
   // It is read first: what changes during the look shows in the next one.
@@ -103,7 +104,7 @@ function ensureRules(
   conf: BuiltinConf,
   recorded: readonly AttachmentRecord[],
 ): NetworkBridge["hostPorts"] {
-  change(node.netfilter, [...sharedRules(), ...networkRules(conf)]);
+  change(node.netfilter, [...sharedRequests(), ...networkRequests(conf)]);
   const withPorts = recorded.filter(({ hostPorts }) => hostPorts.length > 0);
   openRecordedPorts(node, conf.name, withPorts);
   return readOpenPorts(node, conf.name, withPorts);
@@ -145,7 +146,7 @@ const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Arra
  * The addresses of the bridge, beside the gateways, that are from an earlier configuration of this network. Throws `CniError` if it is no
  * bridge, or has others: those of a bridge that this network has not made, or with ports, whose pods would lose their gateway.
  */
-function foreignAddresses(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
+function findEarlierAddresses(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
   refuseOtherKind(conf, bridge);
   const wanted = gatewaysOf(conf);
   const present = listAddresses(node.route, bridge).filter(({ bytes }) => !isInNetwork(bytes, LINK_LOCAL));
@@ -186,9 +187,9 @@ function refuseOtherBridge({ name, bridge }: BuiltinConf, recorded: readonly Att
   );
 }
 
-/** Gives the bridge the gateways as its only addresses. Throws as `foreignAddresses`. */
+/** Gives the bridge the gateways as its only addresses. Throws as `findEarlierAddresses`. */
 function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): void {
-  for (const prefix of foreignAddresses(node, conf, bridge)) removeAddress(node.route, bridge, prefix);
+  for (const prefix of findEarlierAddresses(node, conf, bridge)) removeAddress(node.route, bridge, prefix);
   for (const prefix of findMissingGateways(node, conf, bridge))
     unlessCode(["EEXIST"], () => addAddressWithIpv6(node.route, bridge, prefix, node.setSysctl));
 }

@@ -73,7 +73,7 @@ const toRequest = ({ chain, expressions }: Rule) => newRule(TABLE, chain, expres
 const FAMILIES: readonly NftFamily[] = [4, 6];
 
 /** The table, and what all networks share. Maps that exist keep their entries. */
-export function sharedRules(): readonly NetlinkRequest[] {
+export function sharedRequests(): readonly NetlinkRequest[] {
   return [
     newTable(TABLE),
     newChain(TABLE, "guard", { type: "filter", hook: "prerouting", priority: RAW }),
@@ -82,12 +82,12 @@ export function sharedRules(): readonly NetlinkRequest[] {
     newChain(TABLE, "output", { type: "nat", hook: "output", priority: DSTNAT }),
     ...["guard", "host-ports", "prerouting", "output"].map((chain) => flushChain(TABLE, chain)),
     ...FAMILIES.map((family) => hostPortMap(family)),
-    ...rulesOfAll().map(toRequest),
+    ...sharedRules().map(toRequest),
   ];
 }
 
 /** The rules that all networks share. */
-function rulesOfAll(): readonly Rule[] {
+function sharedRules(): readonly Rule[] {
   const rule = (chain: string, expressions: readonly NftExpression[]): Rule => ({ chain, expressions });
   const isNotLoopback = [loadMeta("iif", 0), differs(0, u32(LOOPBACK_INDEX))];
   const isLocal = [loadDestinationType(0), equals(0, RTN_LOCAL)];
@@ -142,18 +142,18 @@ export const isMasqueradeChain = (chain: string): boolean => chain.startsWith(MA
  * The rules of one network. Connections that leave it get the node's address, with `ipMasq`; those over a host port that
  * come from a pod of the network or from 127.0.0.1 do so always, as the answer would not come back to the node otherwise.
  */
-export function networkRules(conf: BuiltinConf): readonly NetlinkRequest[] {
+export function networkRequests(conf: BuiltinConf): readonly NetlinkRequest[] {
   const chain = masqueradeChain(conf.name);
   return [
     newChain(TABLE, chain, { type: "nat", hook: "postrouting", priority: SRCNAT }),
     flushChain(TABLE, chain),
-    ...rulesOfNetwork(conf).map(toRequest),
+    ...networkRules(conf).map(toRequest),
   ];
 }
 
 type RulesInput = Pick<BuiltinConf, "name" | "bridge" | "ipMasq" | "ranges">;
 
-function rulesOfNetwork({ name, bridge, ipMasq, ranges }: RulesInput): readonly Rule[] {
+function networkRules({ name, bridge, ipMasq, ranges }: RulesInput): readonly Rule[] {
   const chain = masqueradeChain(name);
   const rule = (expressions: readonly NftExpression[]): Rule => ({ chain, expressions: [...expressions, masquerade] });
   const toBridge = [loadMeta("oifname", 0), equals(0, interfaceName(bridge))];
@@ -192,7 +192,7 @@ export interface MissingRules {
  */
 export function findMissingRules(input: RulesInput, counts: ReadonlyMap<string, number>): MissingRules | undefined {
   const needed = new Map<string, number>();
-  for (const { chain } of [...rulesOfAll(), ...rulesOfNetwork(input)]) needed.set(chain, (needed.get(chain) ?? 0) + 1);
+  for (const { chain } of [...sharedRules(), ...networkRules(input)]) needed.set(chain, (needed.get(chain) ?? 0) + 1);
   return [...needed]
     .map(([chain, count]) => ({ chain, present: counts.get(chain) ?? 0, needed: count }))
     .find((each) => each.present < each.needed);

@@ -11,16 +11,13 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import type { Program } from "../fakes/runtime-objects.ts";
 import { seededRandom } from "../random.ts";
-import { exitLags } from "../scenarios/harness/death-tests.ts";
+import { exitLags, seed } from "../scenarios/harness/exit-lags.ts";
 import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
 import { seenAfterMs } from "../scenarios/harness/unseen-exits.ts";
 import { type AgentHarness, createHarness } from "../scenarios/harness.ts";
 
 /** For a test whose subject is an exact time or count, such as a restart delay: the status lags by the harness' two milliseconds. */
 export const shortExitLag = { whyShortLag: "the subject is an exact time or count" } as const satisfies HarnessOptions;
-
-/** Selects the times by which the runtime's status lags behind exits. BERTH_SEED repeats them. */
-const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 
 /** Registers the tests of a section of the documentation. Their titles name the seed, so that a failure can be repeated. */
 export function describeSection(title: string, register: () => void): void {

@@ -18,7 +18,7 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import type { FakeKube, KubeVerb } from "../fakes/kube.ts";
 import { seededRandom } from "../random.ts";
-import { exitLags } from "./harness/death-tests.ts";
+import { exitLags, seed } from "./harness/exit-lags.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
 const ROUND = 20;
@@ -30,7 +30,6 @@ const runs = Number(process.env["FUZZ_RUNS"] ?? 2000);
  */
 const exits = Math.max(10, Math.ceil(runs / (runs < 100_000 ? 10 : 5)));
 const longMs = 1_800_000;
-const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 
 const verbs: readonly KubeVerb[] = ["get", "list", "watch", "create", "replace", "patch", "delete"];
 const cut = () => new KubeError("UNREACHABLE", "cut");

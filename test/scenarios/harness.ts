@@ -27,9 +27,9 @@ import { FakeRuntime } from "../fakes/runtime.ts";
 import { seededRandom } from "../random.ts";
 import { statusRegressions } from "../status-regressions.ts";
 import { cgroupSeam } from "./harness/cgroup-seam.ts";
-import { exitLags } from "./harness/death-tests.ts";
 import { type AgentLifetime, createDeaths, type Deaths } from "./harness/deaths.ts";
 import { diskSeam } from "./harness/disk-seam.ts";
+import { exitLags, printSeed, seed } from "./harness/exit-lags.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
 import { kubeSeam } from "./harness/kube-seam.ts";
 import { harnessFacts, harnessNode } from "./harness/local-node.ts";
@@ -41,8 +41,6 @@ import { unseenMs } from "./harness/unseen-exits.ts";
 
 /** How long the runtime's status lags behind an exit where a scenario says why it does not lag longer. */
 const EXIT_LAG_MS = 2;
-/** Selects the lags of all other scenarios. BERTH_SEED repeats them. */
-const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 /** Longer than any lag, and shorter than a loop of exits. */
 const MAX_EXIT_MS = 20_000;
 /** Small, so that a scenario goes on soon after the agent has seen an exit, which it does within a second. */
@@ -379,10 +377,10 @@ export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: r
   return staticPod(manifest, { nodeName: "node", source: { kind: "file", path: `/manifests/${name}.yaml` } });
 }
 
-/** The options of a harness with random lags, unless they choose the lags. Prints the seed for the case that the test fails. */
+/** The options of a harness with random lags, unless they choose the lags. */
 function withLags(options: HarnessOptions): HarnessOptions {
   if (options.exitLagMs !== undefined || options.whyShortLag !== undefined) return options;
-  console.log(`BERTH_SEED=${seed} repeats the lags of this test's exits`);
+  printSeed();
   return { waitsForExits: true, ...options, exitLagMs: exitLags(seededRandom(seed)) };
 }
 

@@ -3,6 +3,7 @@ import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import { seededRandom } from "../../random.ts";
 import type { AgentHarness } from "../harness.ts";
 import { dieAnywhere, type Environment, type RepeatedScenario, type ScenarioHarness } from "./die-anywhere.ts";
+import { exitLags, seed } from "./exit-lags.ts";
 import type { HarnessOptions } from "./harness-options.ts";
 
 /** What the repetitions of a scenario differ in: the death of the agent, and how the runtime reports exits. */
@@ -24,8 +25,6 @@ const MAX_STRIDE = 5;
 const TIMEOUT_MS = 10 * 60_000;
 /** For every call of a scenario that has hundreds. */
 const LONG_TIMEOUT_MS = 30 * 60_000;
-
-const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 
 const SOURCES = ["containerd-events", "cri-events"] as const satisfies readonly RuntimeEventSource[];
 let registered = 0;
@@ -108,12 +107,4 @@ export function selectSources({ DIE_AT, DIE_BOTH }: Environment, turn: number): 
   const first = turn % SOURCES.length;
   const inTurn = [...SOURCES.slice(first), ...SOURCES.slice(0, first)];
   return DIE_AT !== undefined || DIE_BOTH === "1" ? inTurn : inTurn.slice(0, 1);
-}
-
-/** Most statuses lag by less than 100 ms, as those of containerd; on a busy machine it may be more. */
-export function exitLags(random: () => number): () => number {
-  return () => {
-    const kind = random();
-    return Math.ceil(random() * (kind < 0.7 ? 100 : kind < 0.95 ? 900 : 3000));
-  };
 }

@@ -29,8 +29,8 @@ export interface KnownDifference {
    */
   readonly kubelet?: ExpectedValue | readonly ExpectedValue[];
   readonly berth?: ExpectedValue | readonly ExpectedValue[];
-  /** The reasons of events: Berth's value is the message of such an event of the same pod. */
-  readonly isMessageOf?: readonly string[];
+  /** Berth's value must be the message of an event of this pod that has one of these reasons. */
+  readonly eventReasons?: readonly string[];
   /** For numbers: the maximum distance of Berth's value from the nearest run of the kubelet. */
   readonly within?: number;
   /**
@@ -102,7 +102,7 @@ export function compareRuns(runs: Runs, { deliberate, timingDependent }: ListsOf
     if (shown.every((value) => value === own)) return [];
     const values = { pod, field, kubelet: shown, berth: own } as const;
     const isShown = shown.includes(own);
-    const deliberateEntry = deliberate.find((each) => matchesEntry(each, values) && hasItsEvent(each, own, berth));
+    const deliberateEntry = deliberate.find((each) => matchesEntry(each, values) && isMessageOfEvent(each, own, berth));
     if (deliberateEntry !== undefined && !isShown)
       return [{ ...values, kind: "deliberate", reason: deliberateEntry.reason }];
     const timingEntry = timingDependent.find((each) => matchesTimingEntry(each, values));
@@ -155,9 +155,9 @@ export function matchesEntry(entry: KnownDifference, { pod, field, kubelet, bert
   );
 }
 
-/** Whether the pod's rows have the event whose message the value is, if the entry asks for one. */
-function hasItsEvent({ isMessageOf }: KnownDifference, value: string | undefined, rows: Rows): boolean {
-  return isMessageOf?.some((reason) => rows.has(`event Warning ${reason}: ${value}`)) ?? true;
+/** Whether the value is the message of an event in the pod's rows, if the entry has reasons of events. */
+function isMessageOfEvent({ eventReasons }: KnownDifference, value: string | undefined, rows: Rows): boolean {
+  return eventReasons?.some((reason) => rows.has(`event Warning ${reason}: ${value}`)) ?? true;
 }
 
 /** Parses an event count (`×3`) or a number of the API. A missing event counts as 0. */

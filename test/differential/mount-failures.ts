@@ -102,7 +102,7 @@ export const mountFailures: readonly KnownDifference[] = [
     pod: /^(no-volume|host-path-no)-|unknown-handler$|-fqdn-too-long$|^user-namespace$/,
     field: /^settled (container|initContainer)Statuses\[(main|first)\]\.state\.waiting\.message$/,
     berth: [...causes, ...failures.map(({ berth }) => berth)],
-    isMessageOf: ["FailedMount", "FailedCreatePodSandBox"],
+    eventReasons: ["FailedMount", "FailedCreatePodSandBox"],
     reason: "a waiting container names the cause in its message",
   },
   ...failures.flatMap(({ pod, kubelet, berth, reason }) => [

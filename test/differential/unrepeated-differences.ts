@@ -25,7 +25,7 @@ function isWithinOwnDistance({ kubelet, berth }: Finding): boolean {
   return nearest <= Math.max(...shown) - Math.min(...shown);
 }
 
-/** Whether no run of the kubelet has two events the other way around, unless another one has them in Berth's order. */
+/** Whether each pair of Berth's events is in the same order in some run of the kubelet, or together in none. */
 function isOwnOrder({ kubelet, berth = "" }: Finding): boolean {
   const orders = kubelet.map((order = "") => order.split("\n"));
   const hasInOrder = (earlier: string, later: string) =>

@@ -5,7 +5,7 @@ import { type AttachmentLocks, shareNoLocks } from "../../cni/attachment-locks.t
 import { removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
 import { createBridge, listLinks, readLink } from "../../host/netlink/links.ts";
 import { listChains } from "../../host/netlink/nftables.ts";
-import { hasNetwork } from "../bed/cleanup/has-network.ts";
+import { hasNetwork } from "../bed/cleanup/bed-resources.ts";
 import { type Conf, createNode } from "./builtin-fixture.ts";
 import { outputIn } from "./network-namespaces.ts";
 

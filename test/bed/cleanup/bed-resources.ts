@@ -2,11 +2,15 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
+import { openNodeNetwork } from "../../../cni/builtin/node-network.ts";
+import { recordedNetworks } from "../../../cni/builtin/recorded-attachments.ts";
+import type { BuiltinRemovalOptions } from "../../../cni/builtin/remove-network.ts";
+import { masqueradeChain, TABLE } from "../../../cni/builtin/ruleset.ts";
 import { DELEGATE_NETWORK } from "../../../cni/delegate-network.ts";
 import { createNetlink } from "../../../host/netlink/netlink.ts";
+import { hasChain } from "../../../host/netlink/nftables.ts";
 import { ifAbsent } from "../if-absent.ts";
 import { type BedRecord, bedPaths } from "./bed-record.ts";
-import { hasNetwork } from "./has-network.ts";
 import { listProcesses, ownProcessGroup, type RunningProcess, withDescendants } from "./processes.ts";
 
 /** The resources of one test bed in the kernel and outside its state folder. */
@@ -51,6 +55,17 @@ export async function findBedResources(bed: BedRecord, ids: Iterable<string> = [
     findAgentLocks(bed, agentLocksDir),
   ]);
   return { processes, mounts, links, rules, networks, cgroups, files: files.flat() };
+}
+
+/** Whether a built-in network has a record or rules on this machine. Throws `NetlinkError` where the kernel has no nftables. */
+export function hasNetwork({ netlink, folder, nodeNamespace }: BuiltinRemovalOptions, network: string): boolean {
+  if (recordedNetworks(folder).includes(network)) return true;
+  const node = openNodeNetwork(netlink, nodeNamespace);
+  try {
+    return hasChain(node.netfilter, TABLE, masqueradeChain(network));
+  } finally {
+    node.close();
+  }
 }
 
 /** The ids of the bed's sandboxes and containers, collected from folders, mounts, shims and containerd's log. */

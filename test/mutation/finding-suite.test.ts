@@ -9,8 +9,10 @@ test.each<
   ["no suite if all pass", ["passed"], ["passed"], undefined],
   ["not a suite that fails once", ["failed", "passed"], ["failed", "failed"], "scenarios"],
   ["no suite if each fails once at most", ["passed"], ["failed", "passed"], undefined],
-  ["not a suite that runs out of time", ["timed out"], ["failed", "failed"], "scenarios"],
-  ["not a suite that runs out of time when it is repeated", ["failed", "timed out"], ["passed"], undefined],
+  ["a suite that runs out of time twice", ["timed out", "timed out"], [], "units"],
+  ["not a suite that runs out of time once", ["timed out", "passed"], ["failed", "failed"], "scenarios"],
+  ["not a suite that fails, and runs out of time when it is repeated", ["failed", "timed out"], ["passed"], undefined],
+  ["not a suite that runs out of time, and fails when it is repeated", ["timed out", "failed"], ["passed"], undefined],
 ])("a fault is found by %s", async (_, units, scenarios, foundBy) => {
   const left: Readonly<Record<string, SuiteResult[]>> = { units: [...units], scenarios: [...scenarios] };
   const run = async (suite: string) => {

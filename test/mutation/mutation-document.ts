@@ -38,7 +38,7 @@ export function mutationDocument(
     "# Planted faults",
     "",
     `\`bun test/mutation/run.ts ${findings.length} ${seed}\` on ${date.toISOString().slice(0, 10)}, on commit ${commit}, plants ${findings.length} of ${all} possible faults in`,
-    "`agent/decide` and `agent/observed`, one at a time. The suites run in this order, and the first that fails twice has found the fault.",
+    "`agent/decide` and `agent/observed`, one at a time. The suites run in this order, and the first that fails twice, or runs out of time twice, has found the fault.",
     "",
     "| suite | faults found |",
     "|---|---|",

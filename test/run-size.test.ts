@@ -42,7 +42,7 @@ test.each<[env: Readonly<Record<string, string>>, reduced: readonly string[]]>([
   [{ FUZZ_RUNS: "10" }, ["FUZZ_RUNS"]],
   [{ FUZZ_RUNS: "" }, ["FUZZ_RUNS"]],
   [{ DIE_EVERY: "17", BERTH_PODS: "a" }, ["DIE_EVERY", "BERTH_PODS"]],
-])("%p is reduced by %p", (env, reduced) => {
+])("with %p in the environment, %p make the run smaller", (env, reduced) => {
   expect(reducedBy(env)).toEqual([...reduced]);
 });
 

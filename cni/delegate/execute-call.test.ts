@@ -168,7 +168,7 @@ for (const [what, list, code, words] of unusable)
 const enough: readonly (readonly [what: string, list: string | undefined, torn: string, calls: readonly string[]])[] = [
   ["a usable list deletes a torn entry", listOf("pods"), "pods-3f2a-eth0", ["DEL pods with pods"]],
   ["the delegate's entry is the runtime's own", undefined, "berth-delegate-3f2a-eth0", []],
-  ["another pod's entry is no concern of this one", undefined, "pods-77aa-eth0", []],
+  ["the torn entry of another pod does not matter", undefined, "pods-77aa-eth0", []],
 ];
 for (const [what, list, torn, calls] of enough)
   test(`DEL succeeds: ${what}`, async () =>

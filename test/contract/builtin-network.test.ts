@@ -70,7 +70,7 @@ describe.skipIf(!isRoot)("the built-in network", () => {
     ]);
   });
 
-  test("gives none again soon after a restart of the agent, and in the delegate without an agent", async () => {
+  test("gives no pod the address of one that has just gone, also after a restart of the agent, and in the delegate without an agent", async () => {
     const processes = [node.createPlugin(), node.createPlugin(), node.createPlugin()];
     const got = [];
     for (const [index, each] of processes.entries()) {

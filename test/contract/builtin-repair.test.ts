@@ -120,10 +120,10 @@ const damages: readonly (readonly [string, () => void, string])[] = [
   ],
 ];
 
-describe.skipIf(!isRoot)("a program that removes", () => {
+describe.skipIf(!isRoot)("after another program has removed …", () => {
   for (const [what, damage, problem] of damages)
     for (const verb of ["ADD", "GC"] as const)
-      test(`${what} is found by CHECK, and ${verb} puts it back`, async () => {
+      test(`${what}: CHECK names it, and ${verb} puts it back`, async () => {
         const pod = await node.addPod("c1", withPort(8080));
         // The second and the third find what the first has made.
         for (const name of ["c2", "c3"]) await node.addPod(name);
@@ -140,7 +140,7 @@ describe.skipIf(!isRoot)("a program that removes", () => {
         await node.call("CHECK", pod.id);
       });
 
-  test("the host ports of a pod that is deleted meanwhile gets none of its ports back", async () => {
+  test("host ports of a deleted pod are not opened again by a repair", async () => {
     const [first, second] = [await node.addPod("c1", withPort(8080)), await node.addPod("c2", withPort(8081))];
     for (const map of MAPS) flushMap(map);
     await node.call("DEL", first.id);

@@ -251,7 +251,7 @@ function registerChain(): void {
   afterAll(() => served?.proxy.stop());
   registerServices(() => served!, seen.chain);
 
-  test("all of this is as with the built-in network", () => {
+  test("with the chain, Services and resolv.conf are as with the built-in network", () => {
     expect(seen.chain.size).toBe(serviceRows.length + 1);
     expect(Object.fromEntries(seen.chain)).toEqual(Object.fromEntries(seen.builtin));
   });

@@ -27,7 +27,7 @@ export interface ReachabilityRow {
   readonly name: string;
   readonly from: "client" | "web-1" | "node" | "machine";
   readonly hosts: (served: ServedPods) => readonly string[];
-  /** `both pods`: what each of them answers; `clients`: the addresses that they see, whichever answers; of another server its answer. */
+  /** `both pods`: what each of them answers; `clients`: the client addresses that the pods see. For the other machine: its whole answer. */
   readonly shows: "both pods" | "clients";
   readonly expected: (served: ServedPods) => readonly string[];
 }

@@ -11,13 +11,13 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import type { Program } from "../fakes/runtime-objects.ts";
 import { seededRandom } from "../random.ts";
-import { exitLags, seed } from "../scenarios/harness/exit-lags.ts";
+import { seed } from "../scenarios/harness/exit-lags.ts";
 import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
 import { seenAfterMs } from "../scenarios/harness/unseen-exits.ts";
 import { type AgentHarness, createHarness } from "../scenarios/harness.ts";
 
 /** For a test whose subject is an exact time or count, such as a restart delay: the status lags by the harness' two milliseconds. */
-export const shortExitLag = { whyShortLag: "the subject is an exact time or count" } as const satisfies HarnessOptions;
+export const shortExitLag = { hasShortLag: true } as const satisfies HarnessOptions;
 
 /** Registers the tests of a section of the documentation. Their titles name the seed, so that a failure can be repeated. */
 export function describeSection(title: string, register: () => void): void {
@@ -55,7 +55,7 @@ const MAX_TIMED_LAG_MS = 100;
 /** As `runPod`, with lags so short that no change may be late by seconds. */
 export async function runTimedPod({ options, ...pod }: DocsPod = {}): Promise<TimedPodRun> {
   const random = seededRandom(seed);
-  const lags = options?.whyShortLag === undefined && { exitLagMs: () => Math.ceil(random() * MAX_TIMED_LAG_MS) };
+  const lags = options?.hasShortLag !== true && { exitLagMs: () => Math.ceil(random() * MAX_TIMED_LAG_MS) };
   const run = await runPod({ ...pod, options: { ...lags, ...options } });
   return {
     ...run,
@@ -74,8 +74,7 @@ export async function runPod({
   features,
   before,
 }: DocsPod = {}): Promise<PodRun> {
-  const lags = options.whyShortLag === undefined && { exitLagMs: exitLags(seededRandom(seed)) };
-  const harness = await createHarness({ isInCluster: true, waitsForExits: true, ...lags, ...options });
+  const harness = await createHarness({ isInCluster: true, waitsForExits: true, ...options });
   const statuses: PodStatus[] = [];
   harness.kube.after.patch = async (about) => {
     const status = about.endsWith("/web/status") ? (await readPod(harness, "web"))?.status : undefined;

@@ -109,8 +109,8 @@ test("a rejected pod has the kubelet's status and event, and the next agent chan
 });
 
 test("a finished pod releases its resources before the API server shows its end", async () => {
-  const whyShortLag = "the hook reads the pods while the agent sends a patch";
-  const harness = await startInCluster({ maxPods: 1, whyShortLag });
+  // A short lag, since the hook reads the pods while the agent sends a patch.
+  const harness = await startInCluster({ maxPods: 1, hasShortLag: true });
   await harness.apply("job", { restartPolicy: "Never" });
   await harness.advance("5s");
   // As the scheduler does: it binds the next pod as soon as it sees the end of the first.
@@ -351,7 +351,8 @@ test("a static pod is admitted also when maxPods is reached", async () => {
 });
 
 test("a pod that ended while no agent ran holds no resources", async () => {
-  const harness = await startInCluster({ whyShortLag: "the next agent starts when the runtime shows the exit" });
+  // A short lag, since the next agent starts when the runtime shows the exit.
+  const harness = await startInCluster({ hasShortLag: true });
   await harness.setManifests(makePod("once", { ...withHostPort(80), restartPolicy: "Never" }));
   await harness.advance("5s");
   await harness.stop();

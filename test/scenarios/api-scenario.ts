@@ -55,7 +55,8 @@ export function apiScenario(
     await run(harness);
   };
   test(name, async () => {
-    const harness = await runInCluster(run, { whyShortLag: "the end is compared with that of late exits", ...node });
+    // A short lag, since the end is compared with that of late exits.
+    const harness = await runInCluster(run, { hasShortLag: true, ...node });
     const end = await endStateOf(harness);
     await check(await finalStateOf(harness), harness);
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);

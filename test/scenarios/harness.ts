@@ -39,7 +39,7 @@ import { runtimeSeam } from "./harness/runtime-seam.ts";
 import { nodeSnapshot } from "./harness/snapshot.ts";
 import { unseenMs } from "./harness/unseen-exits.ts";
 
-/** How long the runtime's status lags behind an exit where a scenario says why it does not lag longer. */
+/** How long the runtime's status lags behind an exit with `hasShortLag`. */
 const EXIT_LAG_MS = 2;
 /** Longer than any lag, and shorter than a loop of exits. */
 const MAX_EXIT_MS = 20_000;
@@ -379,7 +379,7 @@ export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: r
 
 /** The options of a harness with random lags, unless they choose the lags. */
 function withLags(options: HarnessOptions): HarnessOptions {
-  if (options.exitLagMs !== undefined || options.whyShortLag !== undefined) return options;
+  if (options.exitLagMs !== undefined || options.hasShortLag === true) return options;
   printSeed();
   return { waitsForExits: true, ...options, exitLagMs: exitLags(seededRandom(seed)) };
 }

@@ -76,7 +76,8 @@ scenario(
 );
 
 test("the error of a postStart hook is shown for the first half of the following back-off", async () => {
-  const harness = await createHarness({ isInCluster: true, whyShortLag: "the error is shown for five seconds" });
+  // A short lag, since the error is shown for five seconds.
+  const harness = await createHarness({ isInCluster: true, hasShortLag: true });
   harness.runtime.commands.set("warm up", { exitCode: 1, stdout: "trying\n", stderr: "too cold\n" });
   await harness.start();
   const lifecycle = { postStart: { exec: { command: ["warm", "up"] } } };
@@ -132,7 +133,8 @@ scenario(
 
 /** Restarts the agent `atSeconds` after the start of a hook of four seconds, and returns how often the hook has run. */
 async function hookRunsWithRestart(atSeconds: number, preStop: LifecycleHandler): Promise<number> {
-  const harness = await createHarness({ whyShortLag: "the agent dies at an exact time of the hook" });
+  // A short lag, since the agent dies at an exact time of the hook.
+  const harness = await createHarness({ hasShortLag: true });
   harness.runtime.commands.set("drain", { lastsMs: 4000 });
   harness.runtime.programs.set("a", { onTerm: "ignores" });
   await harness.start();

@@ -318,7 +318,8 @@ test("a terminating pod gets readiness probes but no liveness probes, and none w
 });
 
 test("a pod that exceeds its deadline gets readiness probes but no liveness probes while it stops", async () => {
-  const harness = await createHarness({ whyShortLag: "the probes are counted until the end is seen" });
+  // A short lag, since the probes are counted until the agent sees the end.
+  const harness = await createHarness({ hasShortLag: true });
   harness.runtime.programs.set("a", { onTerm: "ignores" });
   await harness.start();
   const probes = { livenessProbe: execProbe("alive", { failureThreshold: 1 }), readinessProbe: execProbe("ready") };

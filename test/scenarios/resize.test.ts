@@ -90,7 +90,8 @@ function resizeScenario(
   };
   const create = (node: NodeOptions) => createInCluster({ ...options, ...node });
   test(name, async () => {
-    const harness = await createInCluster({ whyShortLag: "the log has the times", ...options });
+    // A short lag, since the log has the times.
+    const harness = await createInCluster({ hasShortLag: true, ...options });
     await startAndRun(harness);
     const whole = harness.takeLog();
     const log = filterLines(
@@ -513,7 +514,8 @@ test("a new agent keeps what was decided, with its times, and reports it once", 
 });
 
 test("a static pod is not resized: its manifest with other resources is another pod", async () => {
-  const harness = await runInCluster(async () => {}, { whyShortLag: "the log has the times" });
+  // A short lag, since the log has the times.
+  const harness = await runInCluster(async () => {}, { hasShortLag: true });
   const spec = (cpu: string): Partial<PodSpec> => ({ containers: app(cpu, "64Mi") });
   await harness.setManifests(makePod("web", spec("100m")));
   await harness.advance("5s");

@@ -35,10 +35,8 @@ export function scenario(
     await run(harness);
   };
   test(name, async () => {
-    const harness = await createHarness({
-      whyShortLag: "the log has the times of a runtime that shows exits at once",
-      ...options,
-    });
+    // A short lag, since the log has the times of a runtime that shows exits at once.
+    const harness = await createHarness({ hasShortLag: true, ...options });
     await startAndRun(harness);
     expectLog(harness.takeLog());
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);

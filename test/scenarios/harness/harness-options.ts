@@ -45,10 +45,10 @@ export interface HarnessOptions {
    */
   readonly exitLagMs?: () => number;
   /**
-   * Why the status lags for two milliseconds only, where `exitLagMs` is left out: each method of the harness waits until it
-   * shows the exit.
+   * The status lags for two milliseconds only, and each method of the harness waits until it shows the exit. A comment at
+   * its use says why. Has no effect beside `exitLagMs`; false by default.
    */
-  readonly whyShortLag?: string;
+  readonly hasShortLag?: boolean;
   /**
    * Whether `apiPods` and `events` wait until the runtime shows every exit, and whether `advance` adds the time until the
    * agent has seen them. False by default where the lags are chosen.

@@ -140,6 +140,13 @@ describe.skipIf(!isRoot)("after another program has removed …", () => {
         await node.call("CHECK", pod.id);
       });
 
+  test("nothing: GC leaves an address that it has added to the bridge while pods run", async () => {
+    await node.addPod("c1");
+    outputIn(node.namespace, "ip", "addr", "add", "192.0.2.9/24", "dev", "berth0");
+    await node.call("GC", valid("c1"));
+    expect(sharedState().gateways.toSorted()).toEqual(["10.88.0.1/24", "192.0.2.9/24", "fd00:88::1/64"]);
+  });
+
   test("host ports of a deleted pod are not opened again by a repair", async () => {
     const [first, second] = [await node.addPod("c1", withPort(8080)), await node.addPod("c2", withPort(8081))];
     for (const map of MAPS) flushMap(map);

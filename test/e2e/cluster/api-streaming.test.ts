@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import type { Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
@@ -10,6 +10,7 @@ import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { freePort } from "../free-port.ts";
+import { addedDescriptors, descriptorsOf } from "./descriptors.ts";
 import type { KubectlClient, StreamingProtocol } from "./kubectl-client.ts";
 import { SLOW_PORT, type StreamingCluster, startStreamingCluster, UDP_PORT } from "./streaming-cluster.ts";
 
@@ -242,15 +243,11 @@ function testPortForward(given: Given): void {
   });
 }
 
-async function descriptorsOf(pid: number): Promise<number> {
-  return (await readdir(`/proc/${pid}/fd`)).length;
-}
-
 function testVanishedClients(given: Given): void {
   test("clients that are killed leave no process, and no descriptor of the agent and the runtime, behind", async () => {
     const { cluster, kubectl } = given();
-    const pids = [cluster.node.agent.pid, cluster.node.containerd.pid];
-    const before = await Promise.all(pids.map(descriptorsOf));
+    const processes = { agent: cluster.node.agent.pid, runtime: cluster.node.containerd.pid };
+    const before = { agent: await descriptorsOf(processes.agent), runtime: await descriptorsOf(processes.runtime) };
     const execs = Array.from({ length: 5 }, () => kubectl.start(["exec", "-i", "web", "--", "cat"], "pipe"));
     const attached = kubectl.start(["attach", "-i", "reader"], "pipe");
     const port = await freePort();
@@ -271,9 +268,16 @@ function testVanishedClients(given: Given): void {
     for (const socket of sockets) socket.destroy();
     await pollUntil("the end of the commands", 15_000, async () => (await running("web", "cat")) === 0);
     await pollUntil("the end of the connections in the pod", 15_000, async () => (await running("slow", "sh")) === 0);
-    for (const [index, pid] of pids.entries())
-      await pollUntil(`no more descriptors of process ${pid}`, 15_000, async () => {
-        return (await descriptorsOf(pid)) <= (before[index] ?? 0);
+    for (const who of ["agent", "runtime"] as const) {
+      let added: readonly string[] = [];
+      const isAsBefore = async () => {
+        const now = await descriptorsOf(processes[who]);
+        added = addedDescriptors(before[who], now);
+        return now.length <= before[who].length;
+      };
+      await pollUntil("no more descriptors", 15_000, isAsBefore).catch((error: Error) => {
+        throw new Error(`${who}: ${error.message}; added: ${added.join(", ")}`);
       });
+    }
   });
 }

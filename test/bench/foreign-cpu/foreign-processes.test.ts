@@ -16,6 +16,7 @@ function watchOf(...looks: readonly Readonly<Record<number, Row>>[]) {
       name: "sh",
       startTicks: pid,
       isKernelThread: false,
+      isZombie: false,
       ownMs: 0,
       childrenMs: 0,
     };
@@ -37,6 +38,17 @@ function watchOf(...looks: readonly Readonly<Record<number, Row>>[]) {
 }
 
 const bench = { 1: { name: "init" }, 10: { name: "bench", parent: 5 } } as const;
+
+test("a shim that has ended before it was seen, and init has not waited for, is not counted; another process of this kind is", () => {
+  const ended = { isZombie: true, ownMs: 60, childrenMs: 200 };
+  const used = watchOf(bench, {
+    ...bench,
+    20: { name: "make" },
+    30: { name: "containerd-shim", ...ended },
+    31: { parent: 20, name: "cc1", ...ended },
+  });
+  expect(used).toEqual([{}, { cc1: 260 }]);
+});
 
 test("what other processes use counts from the first look on, by their names", () => {
   const used = watchOf(
@@ -107,7 +119,7 @@ test("of init, which waits for the benchmark's shims, only its own time counts, 
 test("a line of /proc/PID/stat has the parent, the times and the flags, whatever the process's name is", () => {
   const fields = ["S", 7, 41, 41, 0, -1, 0x20_0040, 0, 0, 0, 0, 3, 4, 50, 60, 20, 0, 1, 0, 12_345, 0].join(" ");
   expect(processStatIn(`41 (a b) (c) ${fields}`)).toEqual({
-    ...{ pid: 41, parent: 7, name: "a b) (c", startTicks: 12_345, isKernelThread: true },
+    ...{ pid: 41, parent: 7, name: "a b) (c", startTicks: 12_345, isKernelThread: true, isZombie: false },
     ...{ ownMs: 70, childrenMs: 1_100 },
   });
 });

@@ -21,7 +21,8 @@ export interface ForeignProcessesOptions {
  * environment: containerd's shims, whose parent ends at once. Threads of the kernel count for neither.
  *
  * A process that starts and ends between two calls shows in its parent's time of ended children. That time is not counted for init and
- * other foreign parents of own processes: the shims of pods that are gone are in it.
+ * other foreign parents of own processes: the shims of pods that are gone are in it. Neither is a process of theirs that has ended before
+ * it was seen, as long as its parent has not waited for it.
  */
 export function createForeignProcesses({ table, root, marker }: ForeignProcessesOptions): ForeignProcesses {
   const known = new Map<number, { readonly kind: Kind; readonly startTicks: number }>();
@@ -54,10 +55,11 @@ export function createForeignProcesses({ table, root, marker }: ForeignProcesses
     return kind;
   }
 
-  function isOwn({ pid, parent }: ProcessStat, stats: Stats): boolean {
+  function isOwn({ pid, parent, isZombie }: ProcessStat, stats: Stats): boolean {
     const parentStat = stats.get(parent);
     const kindOfParent = parentStat && kindOf(parentStat, stats);
-    return pid === root || kindOfParent === "own" || table.hasVariable(pid, marker);
+    if (pid === root || kindOfParent === "own") return true;
+    return isZombie ? reapers.has(parent) : table.hasVariable(pid, marker);
   }
 
   return {

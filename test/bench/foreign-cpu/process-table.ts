@@ -8,6 +8,8 @@ export interface ProcessStat {
   /** Clock ticks since boot: with the pid it identifies a process. */
   readonly startTicks: number;
   readonly isKernelThread: boolean;
+  /** It has ended, and its parent has not waited for it yet: its environment cannot be read any more. */
+  readonly isZombie: boolean;
   readonly ownMs: number;
   readonly childrenMs: number;
 }
@@ -19,6 +21,7 @@ const PF_KTHREAD = 0x0020_0000;
 export function processStatIn(stat: string): ProcessStat {
   const [open, close] = [stat.indexOf("("), stat.lastIndexOf(")")];
   const fields = stat.slice(close + 2).split(" ");
+  const [state] = fields;
   // The state, the third field of the line, is the first one here.
   const field = (number: number) => Number(fields[number - 3]);
   return {
@@ -27,6 +30,7 @@ export function processStatIn(stat: string): ProcessStat {
     name: stat.slice(open + 1, close),
     startTicks: field(22),
     isKernelThread: (field(9) & PF_KTHREAD) !== 0,
+    isZombie: state === "Z",
     ownMs: 10 * (field(14) + field(15)),
     childrenMs: 10 * (field(16) + field(17)),
   };

@@ -118,8 +118,8 @@ async function openListOf(
 }
 
 /**
- * The installed delegate; undefined if there is none. Rejects with `CniError` for a list of berth-cni that cannot be used. Logs any other broken file,
- * and ignores it.
+ * The installed delegate; undefined if there is none: then other broken files of the folder are logged. Rejects with `CniError` for a list of
+ * berth-cni that cannot be used.
  */
 async function readDelegate(
   { delegateDir }: Config["network"],

@@ -71,7 +71,7 @@ export function removeRoute(socket: NetlinkSocket, { to, gateway, link }: Route)
 }
 
 /** The routes of the main table of a family, which is that of an address of 4 or 16 bytes. */
-export function listRoutes(socket: NetlinkSocket, length: 4 | 16): readonly Route[] {
+export function listRoutes(socket: Pick<NetlinkSocket, "dump">, length: 4 | 16): readonly Route[] {
   const request = {
     type: RTM_GETROUTE,
     flags: 0,
@@ -79,9 +79,11 @@ export function listRoutes(socket: NetlinkSocket, length: 4 | 16): readonly Rout
     attributes: [],
     what: "list the routes",
   };
+  // A kernel without IPv6 (`ipv6.disable=1`) answers with the routes of all other families.
+  const isWanted = ({ payload }: NetlinkMessage) => payload[0] === familyOf(length) && payload[4] === RT_TABLE_MAIN;
   return socket
     .dump(request)
-    .filter(({ payload }) => payload[4] === RT_TABLE_MAIN)
+    .filter(isWanted)
     .map((message) => toRoute(message, length));
 }
 

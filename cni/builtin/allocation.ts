@@ -67,11 +67,17 @@ function choose(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore): r
     const found = nextFreeAddress({ ranges, isTaken, after: parseIp(last[index] ?? "") });
     if (found !== undefined) return found;
     const all = ranges.map(({ subnet }) => formatPrefix(subnet)).join(", ");
+    const used = [...reserved].filter((address) => isInRanges(address, ranges)).length;
     throw new CniError(
       builtinCodes.exhausted,
-      `no address is left in ${all} of the network ${conf.name}: ${reserved.size} are in use`,
+      `no address is left in ${all} of the network ${conf.name}: ${used} are in use`,
     );
   });
+}
+
+function isInRanges(text: string, ranges: readonly AddressRange[]): boolean {
+  const address = parseIp(text);
+  return address !== undefined && rangeOf(address, ranges) !== undefined;
 }
 
 function requestedAllocation(

@@ -118,7 +118,8 @@ describe.skipIf(!isRoot)("the built-in network", () => {
   });
 
   test("has no address left when the range is exhausted, until a pod is gone", async () => {
-    const change = { ranges: [[{ subnet: "10.88.0.0/29" }]] };
+    // The message counts the addresses of the set that is exhausted.
+    const change = { ranges: [[{ subnet: "10.88.0.0/29" }], [{ subnet: "fd00:88::/64" }]] };
     const pods = [];
     for (const name of ["c1", "c2", "c3", "c4", "c5"]) pods.push(await node.addPod(name, change));
     const last = { containerId: "c6", netns: node.namespaces.create().path, conf: change };
@@ -129,7 +130,7 @@ describe.skipIf(!isRoot)("the built-in network", () => {
     });
     expect(node.leftovers().attachments).toHaveLength(5);
     await node.call("DEL", pods[2]?.id);
-    expect(ipsOf(await node.call("ADD", last))).toEqual(["10.88.0.4"]);
+    expect(ipsOf(await node.call("ADD", last))[0]).toBe("10.88.0.4");
   });
 
   test("a record that an ADD has left, and whose host port another pod has now, keeps no pod from starting", async () => {

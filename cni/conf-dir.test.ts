@@ -55,6 +55,18 @@ test("a list gets the plugins of its own folder, unless it has all of them", asy
   ]);
 });
 
+test("a list whose own folder cannot be read has a problem, and does not hide the others", async () => {
+  await put("10-a.conflist", list("a"));
+  await put("20-b.conflist", list("b"));
+  await symlink("a", join(folder, "a"));
+  expect(await lines()).toEqual([
+    expect.stringMatching(/^10-a.conflist 5: DIR\/a .*symlink/),
+    "20-b.conflist b: bridge",
+  ]);
+  await put("10-a.conflist", list("a", { loadOnlyInlinedPlugins: true }));
+  expect(await lines()).toEqual(["10-a.conflist a: bridge", "20-b.conflist b: bridge"]);
+});
+
 test("a file with a problem does not hide the others, but the runtime would use it", async () => {
   await put("10-broken.conflist", "{");
   await symlink("11-loop.conflist", join(folder, "11-loop.conflist"));

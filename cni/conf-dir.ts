@@ -1,5 +1,5 @@
 import { messageOf } from "../host/error-message.ts";
-import type { Files } from "../host/fs/files.ts";
+import { type Files, FilesError } from "../host/fs/files.ts";
 import { type ConfForm, type NetworkConf, parseNetworkConf, parsePluginConf, withPlugins } from "./conf.ts";
 import { CniError, cniCodes } from "./error.ts";
 
@@ -67,7 +67,9 @@ async function readConfFile(files: ConfFiles, confDir: string, file: string): Pr
     return { file, problem: new CniError(cniCodes.invalidNetworkConf, message) };
   } catch (error) {
     if (error instanceof CniError) return { file, problem: error };
-    throw error;
+    if (!(error instanceof FilesError)) throw error;
+    // The folder of the list's own name cannot be read.
+    return { file, problem: new CniError(cniCodes.ioFailure, error.message, { cause: error }) };
   }
 }
 

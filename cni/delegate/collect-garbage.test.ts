@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { FilesError } from "../../host/fs/files.ts";
 import { secondaryNetworksKey } from "../../proto/kubernetes/well-known-names.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { YOUNG_FOR_MS } from "../attachment-state.ts";
@@ -37,6 +38,8 @@ interface Given {
   readonly gone?: readonly string[];
   /** The chain's list; undefined for an empty folder. */
   readonly list?: string | undefined;
+  /** A folder that cannot be read. */
+  readonly unreadable?: string;
   readonly failing?: "GC" | "DEL" | undefined;
   /** The names of the files that hold no entry. */
   readonly torn?: readonly string[];
@@ -83,7 +86,10 @@ async function collect({
     ...{ cni, confDir: "/c", socket, ages: createAttachmentAges(new FakeClock()) },
     isNamespace: async (path) => !gone.includes(path),
     files: {
-      list: async (path) => (path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" }] : undefined),
+      async list(path) {
+        if (path === given.unreadable) throw new FilesError("EIO", path, `${path} has an input/output error`);
+        return path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" }] : undefined;
+      },
       read: async () => list ?? "",
     },
     recordedAttachments: () =>
@@ -183,6 +189,20 @@ test("an attachment of an earlier chain is deleted if this agent's delegate has 
         ...["former-foreign-eth0", "berth-delegate-foreign-eth0"],
       ],
     });
+});
+
+test("attachments are deleted by the cache when the folder of the list's own name cannot be read", async () => {
+  const entries = ["web", "gone"].flatMap((id) => [entryOf(id, "pods"), besideOf(id)]);
+  expect(await collect({ entries, ready: ["web"], unreadable: "/c/pods" })).toEqual({
+    outcome: { deleted: ["pods-gone-eth0"], againAfterMs: undefined },
+    calls: ["DEL pods gone"],
+    left: ["pods-web-eth0", "berth-delegate-web-eth0"],
+  });
+  // The list may have disableGC.
+  expect(await collect({ entries, ready: ["web"], unreadable: "/c" })).toMatchObject({
+    outcome: { name: "FilesError" },
+    calls: [],
+  });
 });
 
 test("the secondary networks of a pod whose sandbox is gone are deleted before the network that names them", async () => {

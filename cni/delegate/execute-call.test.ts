@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { FilesError } from "../../host/fs/files.ts";
 import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import type { Attachment } from "../chain.ts";
 import type { Cni } from "../network.ts";
@@ -30,6 +31,8 @@ interface More {
   readonly deleted?: ReturnType<typeof createDeletedAttachments>;
   /** The names of the files that hold no entry. */
   readonly torn?: readonly string[];
+  /** A folder that cannot be read. */
+  readonly unreadable?: string;
 }
 
 /** Executes a verb with one file in the folder, and these entries in the cache. Returns what was called of the chain. */
@@ -37,7 +40,7 @@ async function run(
   verb: DelegateVerb,
   list: string | undefined,
   entries: readonly CacheEntry[] = [],
-  { deleted = createDeletedAttachments(), torn = [] }: More = {},
+  { deleted = createDeletedAttachments(), torn = [], unreadable }: More = {},
 ) {
   const calls: string[] = [];
   const cni = {
@@ -52,8 +55,10 @@ async function run(
     },
   } as Pick<Cni, "add" | "del" | "check"> as Cni;
   const files = {
-    list: async (path: string) =>
-      path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" as const }] : undefined,
+    async list(path: string) {
+      if (path === unreadable) throw new FilesError("EIO", path, `${path} has an input/output error`);
+      return path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" as const }] : undefined;
+    },
     read: async () => list ?? "",
   };
   const cache = {
@@ -126,6 +131,23 @@ const dels: readonly (readonly [string, string | undefined, readonly string[], r
 for (const [name, list, cached, calls] of dels)
   test(`DEL ${name}`, async () =>
     expect(await run("DEL", list, cached.map(entryOf))).toEqual({ calls: [...calls], output: undefined }));
+
+for (const unreadable of ["/c", "/c/pods"])
+  test(`DEL deletes by the cache when ${unreadable} cannot be read`, async () =>
+    expect((await run("DEL", listOf("pods"), [entryOf("pods")], { unreadable })).calls).toEqual([
+      "DEL pods with the cache",
+    ]));
+
+test("DEL without an entry fails as long as the folder cannot be read, since it may hold the network of ADD", async () => {
+  const deleted = createDeletedAttachments();
+  const del = (more: More, ...cached: readonly string[]) =>
+    run("DEL", listOf("pods"), cached.map(entryOf), { deleted, ...more });
+  const failure = { name: "FilesError", message: "/c has an input/output error" };
+  for (let time = 0; time < 2; time++) await expect(del({ unreadable: "/c" })).rejects.toMatchObject(failure);
+  expect((await del({})).calls).toEqual(["DEL pods with pods"]);
+  // The runtime's second DEL.
+  expect((await del({ unreadable: "/c" })).calls).toEqual([]);
+});
 
 test("a second DEL of an attachment calls nothing, unless the attachment was added again", async () => {
   const deleted = createDeletedAttachments();

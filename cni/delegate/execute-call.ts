@@ -1,4 +1,4 @@
-import type { Files } from "../../host/fs/files.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { AttachmentLocks } from "../attachment-locks.ts";
 import type { CacheEntry } from "../cache-entry.ts";
 import { parseCachedConf } from "../cached-conf.ts";
@@ -100,7 +100,7 @@ async function executeVerb(
 async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, signal: AbortSignal): Promise<void> {
   const { cni, cache, files, confDir, deleted } = deps;
   const chain = await readChain(files, confDir);
-  const conf = chain instanceof CniError ? undefined : chain;
+  const conf = chain instanceof Error ? undefined : chain;
   const ofChain = await readEntry(deps, conf, attachment);
   // The runtime's second DEL. With an entry, another process, such as berth cni, has added the attachment again.
   if (ofChain === undefined && deleted?.has(attachment) === true) return;
@@ -111,6 +111,8 @@ async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, 
   const network = entry?.network ?? conf?.name;
   // Neither a network nor an entry: this call cannot delete anything more. The next one may find a usable list.
   if (network === undefined) {
+    // The folder may hold the list of what ADD has made: a runtime makes no further call after a DEL that succeeds.
+    if (chain instanceof FilesError) throw chain;
     if (chain instanceof CniError) throwIfTorn(deps, unreadable, attachment, chain);
     return;
   }
@@ -144,21 +146,25 @@ export async function loadChain(files: ExecuteCallDeps["files"], confDir: string
   throw new CniError(cniCodes.invalidNetworkConf, message);
 }
 
-/** As `loadChain`; undefined for a folder without a network, or with a broken file: DEL works without either. */
+/** As `loadChain`; undefined for a folder without a network, or with a broken file: DEL works without either. Rejects with `FilesError`. */
 export async function chainIfUsable(
   files: ExecuteCallDeps["files"],
   confDir: string,
 ): Promise<NetworkConf | undefined> {
   const chain = await readChain(files, confDir);
+  if (chain instanceof FilesError) throw chain;
   return chain instanceof CniError ? undefined : chain;
 }
 
 /** As `loadChain`, or its problem. */
-async function readChain(files: ExecuteCallDeps["files"], confDir: string): Promise<NetworkConf | CniError> {
+async function readChain(
+  files: ExecuteCallDeps["files"],
+  confDir: string,
+): Promise<NetworkConf | CniError | FilesError> {
   try {
     return await loadChain(files, confDir);
   } catch (error) {
-    if (error instanceof CniError) return error;
+    if (error instanceof CniError || error instanceof FilesError) return error;
     throw error;
   }
 }

@@ -14,7 +14,7 @@ import { checkParameters } from "./names.ts";
 import type { CniVerb } from "./plugin-call.ts";
 import type { CallPlugin } from "./plugin-calls.ts";
 import type { TimeLimit } from "./time-limit.ts";
-import { isAtLeast } from "./version.ts";
+import { hasCheck, isAtLeast } from "./version.ts";
 
 /**
  * Executes networks as the specification's section 3 says. Every method rejects with the `CniError` of the plugin that failed, with
@@ -83,7 +83,7 @@ export function createCni(deps: CniDeps): Cni {
       checkParameters(attachment);
       const { name, cniVersion, disableCheck } = conf;
       const versionProblem = `the network ${name} has cniVersion ${cniVersion}, and CHECK exists from 0.4.0 on`;
-      if (!isAtLeast(cniVersion, "0.4.0")) throw new CniError(cniCodes.incompatibleVersion, versionProblem);
+      if (!hasCheck(cniVersion)) throw new CniError(cniCodes.incompatibleVersion, versionProblem);
       if (disableCheck) return "disabled";
       const key = keyOf(name, attachment);
       const check = (share: ShareLocks) => checkAttachment(depsWith(share), conf, key, attachment.netns, signal);

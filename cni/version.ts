@@ -10,6 +10,9 @@ export function isAtLeast(version: CniVersion, other: CniVersion): boolean {
   return cniVersions.indexOf(version) >= cniVersions.indexOf(other);
 }
 
+/** Whether networks of this version have CHECK. */
+export const hasCheck = (version: CniVersion): boolean => isAtLeast(version, "0.4.0");
+
 /**
  * The highest of the versions that a configuration names in `cniVersion` and `cniVersions` and that this code implements;
  * undefined if there is none. A configuration that names no version has 0.1.0. Specification, section 1, "Version considerations".

@@ -200,3 +200,8 @@ test("CHECK takes the configuration of ADD, and fails with code 3 without one", 
   expect((await run("CHECK", listOf("new"), [entryOf("old")])).calls).toEqual(["CHECK old"]);
   await expect(run("CHECK", listOf("pods"))).rejects.toMatchObject({ code: 3 });
 });
+
+test("CHECK succeeds without a call for a network of ADD before 0.4.0", async () => {
+  const config = JSON.stringify({ ...JSON.parse(listOf("old")), cniVersion: "0.3.1" });
+  expect(await run("CHECK", listOf("new"), [{ ...entryOf("old"), config }])).toEqual({ calls: [], output: undefined });
+});

@@ -20,6 +20,7 @@ import {
 } from "../secondary/pod-networks.ts";
 import { findSecondaryNetworks, secondaryNetworksOf } from "../secondary/secondary-network.ts";
 import type { TimeLimit } from "../time-limit.ts";
+import { hasCheck } from "../version.ts";
 import type { AttachmentAges } from "./attachment-ages.ts";
 import type { DelegateCall } from "./delegate-call.ts";
 import { DELEGATE_VERSION } from "./delegate-conf.ts";
@@ -87,7 +88,9 @@ async function executeVerb(
       const entry = findEntry((await cache.list()).entries, attachment);
       if (entry === undefined)
         throw new CniError(cniCodes.unknownContainer, `the cache has no result of ADD for ${attachment.containerId}`);
-      await cni.check(parseCachedConf(entry), attachment, signal);
+      const conf = parseCachedConf(entry);
+      // The runtime sees the delegate's version alone, and would take the refusal of an earlier one for a broken network.
+      if (hasCheck(conf.cniVersion)) await cni.check(conf, attachment, signal);
       await checkSecondaryNetworks(deps, entry, attachment, signal);
       return undefined;
     }

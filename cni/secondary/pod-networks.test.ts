@@ -34,6 +34,7 @@ const lan = { type: "macvlan", capabilities: { mac: true, portMappings: true, cg
 const definitionsInApi: Readonly<Record<string, object>> = {
   "shop/lan": { cniVersion: "1.0.0", ...lan },
   "infra/store": { cniVersion: "1.0.0", type: "vlan" },
+  "infra/early": { cniVersion: "0.3.1", type: "ptp" },
 };
 
 /** The runtime's call for a pod with this annotation. */
@@ -339,6 +340,20 @@ test("CHECK checks each network with the parameters of ADD", async () => {
   lines();
   await execute("CHECK", attachmentOf(undefined));
   expect(lines()).toEqual(["CHECK pods:bridge eth0", "CHECK lan:macvlan net1", "CHECK store:vlan st0"]);
+});
+
+test("CHECK leaves out the networks whose version has none, the default one too", async () => {
+  const { execute, lines } = createFixture();
+  await execute("ADD", attachmentOf("infra/early, lan"));
+  lines();
+  await execute("CHECK", attachmentOf(undefined));
+  expect(lines()).toEqual(["CHECK pods:bridge eth0", "CHECK lan:macvlan net2"]);
+  await execute("DEL", attachmentOf(undefined));
+  await writeConf("10-pods", { cniVersion: "0.3.1", name: "pods", plugins: [{ type: "bridge" }] });
+  await execute("ADD", attachmentOf("infra/early, lan"));
+  lines();
+  await execute("CHECK", attachmentOf(undefined));
+  expect(lines()).toEqual(["CHECK lan:macvlan net2"]);
 });
 
 test("a static pod gets its networks, and its status is that of its mirror pod", async () => {

@@ -11,6 +11,7 @@ import type { NetworkConf } from "../conf.ts";
 import { CniError } from "../error.ts";
 import type { Cni } from "../network.ts";
 import type { CniResult } from "../result.ts";
+import { hasCheck } from "../version.ts";
 import { type MoveDefaultRouteDeps, moveDefaultRoute, type PodAttachment } from "./default-route.ts";
 import { loadDefinition, type NetworkDefinition } from "./network-definition.ts";
 import { type NetworkSelection, parseNetworksAnnotation } from "./network-selection.ts";
@@ -114,7 +115,7 @@ export async function deleteSecondaryNetworks(
   if (failures[0] !== undefined) throw failures[0];
 }
 
-/** CHECK of the secondary networks of a pod, in their order. Rejects with the first failure. */
+/** CHECK of the secondary networks of a pod, in their order, without those whose version has none. Rejects with the first failure. */
 export async function checkSecondaryNetworks(
   { cni }: Pick<PodNetworksDeps, "cni">,
   entry: CacheEntry,
@@ -122,7 +123,8 @@ export async function checkSecondaryNetworks(
   signal: AbortSignal,
 ): Promise<void> {
   for (const network of secondaryNetworksOf(entry))
-    await cni.check(network.conf, secondaryAttachment(attachment, network), signal);
+    if (hasCheck(network.conf.cniVersion))
+      await cni.check(network.conf, secondaryAttachment(attachment, network), signal);
 }
 
 /** Multus in its two forms: plugins that attach the selected networks themselves. */

@@ -130,7 +130,7 @@ describe.skipIf(!isRoot)("the built-in network", () => {
     });
     expect(node.leftovers().attachments).toHaveLength(5);
     await node.call("DEL", pods[2]?.id);
-    expect(ipsOf(await node.call("ADD", last))[0]).toBe("10.88.0.4");
+    expect(ipsOf(await node.call("ADD", last))).toEqual(["10.88.0.4", "fd00:88::7"]);
   });
 
   test("a record that an ADD has left, and whose host port another pod has now, keeps no pod from starting", async () => {

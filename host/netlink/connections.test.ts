@@ -41,7 +41,7 @@ function createConnections(dumped: readonly NetlinkMessage[] | NetlinkError, gon
   return { socket, ended };
 }
 
-test("of all connections that a kernel without the filter shows, those by UDP to the port are ended", () => {
+test("ends the connections by UDP to the port alone, though a kernel without the filter shows all", () => {
   const { socket, ended } = createConnections([
     connection(1, UDP, 5353),
     connection(2, TCP, 5353),
@@ -52,20 +52,20 @@ test("of all connections that a kernel without the filter shows, those by UDP to
   expect(ended).toEqual([1, 4]);
 });
 
-test("one that has ended meanwhile does not keep the others", () => {
+test("ends the others when one has ended meanwhile", () => {
   const { socket, ended } = createConnections([connection(1, UDP, 53), connection(2, UDP, 53)], [1]);
   endUdpConnections(socket, 4, 53);
   expect(ended).toEqual([2]);
 });
 
 for (const code of ["EINVAL", "EOPNOTSUPP"])
-  test(`a kernel without nf_conntrack_netlink, which answers ${code}, keeps the connections`, () => {
+  test(`ends none where a kernel without nf_conntrack_netlink answers ${code}`, () => {
     const { socket, ended } = createConnections(new NetlinkError(code, "end the connections", ""));
     endUdpConnections(socket, 6, 53);
     expect(ended).toEqual([]);
   });
 
-test("any other refusal is thrown", () => {
+test("throws any other refusal", () => {
   const { socket } = createConnections(new NetlinkError("EPERM", "end the connections", ""));
   expect(() => endUdpConnections(socket, 4, 53)).toThrow("EPERM");
 });

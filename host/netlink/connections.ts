@@ -30,8 +30,8 @@ const request = (type: number, family: NftFamily, attributes: readonly Attribute
 
 /**
  * Ends the tracking of connections by UDP to a port, as the client has addressed it. The next datagram of a client finds
- * its way by the rules of now; without this it would keep going where the first one went, for as long as the client sends. A kernel without
- * `nf_conntrack_netlink` cannot end them, and keeps them until no datagram has come for two minutes at most (`nf_conntrack_udp_timeout_stream`).
+ * its way by the rules of now; without this it would keep going where the first one went, for as long as the client sends.
+ * A kernel without `nf_conntrack_netlink` cannot end them: it forgets one when no datagram has come for two minutes.
  * Throws `NetlinkError` for any other refusal.
  */
 export function endUdpConnections(

@@ -16,7 +16,7 @@ const defaultRoute = (family: number, gateway: readonly number[]): NetlinkMessag
   ),
 });
 
-test("a kernel without IPv6 answers with the routes of IPv4, which are no IPv6 routes", () => {
+test("lists no IPv4 route as one of IPv6, though a kernel without IPv6 answers with those", () => {
   const socket = { dump: () => [defaultRoute(IPV4, [10, 88, 0, 1])] };
   expect(listRoutes(socket, 16)).toEqual([]);
   expect(listRoutes(socket, 4)).toEqual([
@@ -24,7 +24,7 @@ test("a kernel without IPv6 answers with the routes of IPv4, which are no IPv6 r
   ]);
 });
 
-test("a route of the asked family is listed", () => {
+test("lists a route of the asked family", () => {
   const gateway = [0xfd, ...new Array<number>(14).fill(0), 1];
   const socket = { dump: () => [defaultRoute(IPV6, gateway)] };
   expect(listRoutes(socket, 16).map((route) => route.gateway)).toEqual([Uint8Array.from(gateway)]);

@@ -1,4 +1,4 @@
-// Pods leave nothing of their network when the container runtime or a plugin is killed during DEL, or when many come and go.
+// Pods leave nothing of their network when the container runtime is killed during ADD or DEL, or a plugin during DEL, or when many come and go.
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { readFile, truncate } from "node:fs/promises";
@@ -108,6 +108,26 @@ const registerTests = () => {
       await node.containerd.kill9();
       await networks.letGo();
       await node.containerd.restart();
+      await expectEmpty();
+    });
+
+    test("a pod during whose ADD the runtime is killed runs when it is back, with one network alone", async () => {
+      await networks.hold("ADD");
+      await node.putManifest(podOf("begun", {}, { terminationGracePeriodSeconds: 0 }));
+      await networks.waitUntilHeld();
+      await node.containerd.kill9();
+      await networks.letGo();
+      await node.containerd.restart();
+      const leases = (await node.waitUntilRunning("begun")).map(({ ip }) => ip);
+      // The runtime has forgotten the sandbox of the first ADD, so the agent deletes its attachment.
+      const hasOne = async () => {
+        const remains = await networks.remains();
+        return remains.links.length === 1 && remains.cached.length === 2 && Bun.deepEquals(remains.leases, leases);
+      };
+      await pollUntil("one network", 30_000, hasOne).catch(async () => {
+        expect(await networks.remains()).toEqual({ ...nothing, leases });
+      });
+      await node.removeFile("begun.yaml");
       await expectEmpty();
     });
 

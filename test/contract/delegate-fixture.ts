@@ -143,9 +143,9 @@ async function callDelegate(
   const env = { ...parameters, CNI_ARGS: args, CNI_PATH: join(folder, "bin") };
   const startedMs = performance.now();
   const argv = [...inOuter, ...form.argv(join(folder, "bin"))];
-  const { stdout, stderr, exitCode } = await execa("ip", argv, { env, input, reject: false });
+  const { stdout, stderr, exitCode, signal } = await execa("ip", argv, { env, input, reject: false });
   const output = stdout === "" ? undefined : (JSON.parse(stdout) as Readonly<Record<string, unknown>>);
-  return { output, stderr, exitCode, durationMs: performance.now() - startedMs };
+  return { output, stderr, exitCode, signal, durationMs: performance.now() - startedMs };
 }
 
 /** The interfaces of both namespaces that a pod has, its reserved address, and its entry in the cache. */

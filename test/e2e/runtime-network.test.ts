@@ -4,6 +4,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { builtBinary } from "../bed/agent.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { podOf } from "./manifest.ts";
 import { runtimeCache } from "./network-node.ts";
@@ -53,8 +54,10 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
   const owners = async () => {
     const folder = join(node.paths.cniLeases, node.containerd.record.network);
     const addresses = (await readdir(folder)).filter((file) => /^\d+(\.\d+){3}$/.test(file));
-    const texts = await Promise.all(addresses.map((file) => readFile(join(folder, file), "utf8")));
-    return texts.map((text) => text.split(/\s/)[0] ?? "").toSorted();
+    // The runtime may free an address between the two calls.
+    const read = (file: string) => readFile(join(folder, file), "utf8").catch(ifAbsent(undefined));
+    const texts = await Promise.all(addresses.map(read));
+    return texts.flatMap((text) => (text === undefined ? [] : [text.split(/\s/)[0] ?? ""])).toSorted();
   };
 
   test("what the runtime has forgotten is deleted when its namespace is gone, and nothing else", async () => {

@@ -1,4 +1,5 @@
 import type { AwaitedCgroups } from "../../cgroups/awaited-cgroups.ts";
+import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
 import { createIdleTimer } from "../../host/async/idle-timer.ts";
@@ -7,6 +8,7 @@ import type { Mounts } from "../../host/fs/mounts.ts";
 import type { NetworkFiles } from "../../host/fs/network-files.ts";
 import type { NetworkMounts } from "../../host/fs/network-mounts.ts";
 import type { Log } from "../../host/log/log.ts";
+import type { PodUid } from "../../proto/ids.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { toFailure } from "../act/failure-reasons.ts";
 import type { CreateCredentialProviders } from "../act/images/credential-providers.ts";
@@ -137,6 +139,8 @@ export interface Agent {
   invalidateImages(): void;
   /** Returns unused memory to the kernel once the agent is idle: for work besides the syncs that takes memory. */
   releaseMemorySoon(): void;
+  /** Adds the call of a network plugin, which has just ended, to the trace of the pod's start. */
+  onPluginCall(uid: PodUid, call: PluginCallRecord): void;
   /** Sets the gauges of the metrics that are about pods, for a page that is asked for. */
   setPodGauges(): void;
   /** How long the longest sync of a pod has been running, or the most overdue one has been due; milliseconds. */
@@ -212,9 +216,9 @@ export function createAgent(options: AgentOptions): Agent {
   return {
     ...{ desired, podReports, nodeSummary, clusterSync, containerEnds, sourcesReady },
     ...{ run, wakeAll, settled, runtimeListed, networkAuditDue },
-    longestSyncDelayMs: loop.longestDelayMs,
-    invalidateImages: images.invalidate,
+    ...{ longestSyncDelayMs: loop.longestDelayMs, invalidateImages: images.invalidate },
     releaseMemorySoon: idleTimer.touch,
+    onPluginCall: (uid, call) => traces?.onPluginCall(uid, call),
     setPodGauges: podMetrics.setGauges,
   };
 }

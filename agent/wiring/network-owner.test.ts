@@ -56,12 +56,12 @@ async function open(
   return await openOwnedNetwork(config, adapters);
 }
 
-/** A standalone node. */
-const served = undefined;
+/** A standalone node, which traces no starts. */
+const served = [undefined, { onPluginCall() {} }] as const;
 
 /** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
 async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {
-  const server = await (await open(owner, list))?.serve(served);
+  const server = await (await open(owner, list))?.serve(...served);
   if (server === undefined) return false;
   expect((await stat(own())).isSocket()).toBe(true);
   await server.stop();
@@ -77,7 +77,7 @@ test("the delegate is served if its list names the socket of this agent, unless 
 test("calls of the delegate are measured by verb, those that fail as well", async () => {
   const metrics = createKubeletMetrics();
   const network = await open("agent", listWith(own()), {}, undefined, { metrics });
-  const server = await network?.serve(served);
+  const server = await network?.serve(...served);
   const attachment = { containerId: "c1", netns: "/run/netns/c1", ifName: "eth0", args: new Map(), capabilityArgs: {} };
   const call = (verb: DelegateCall["verb"]) =>
     askAgent(own(), { verb, attachment }, AbortSignal.timeout(10_000), createClock());
@@ -265,7 +265,7 @@ describe("--network=builtin", () => {
     expect(await conditionOf(network)).toContain("the Node object has no pod CIDR yet");
     network?.setPodCIDRs([]);
     network?.setPodCIDRs(["10.7.3.0/24", "fd00:7:3::/64"]);
-    await (await network?.serve(served))?.stop();
+    await (await network?.serve(...served))?.stop();
     expect(await listed()).toEqual([[[{ subnet: "10.7.3.0/24" }], [{ subnet: "fd00:7:3::/64" }]]]);
     expect(await conditionOf(await open("agent", undefined, builtin, inCluster))).not.toContain("pod CIDR");
   });

@@ -53,7 +53,7 @@ export interface OwnedNetwork {
   /** As the runtime's status, with the condition NetworkReady of the network that the agent executes. */
   withCondition(status: Runtime["status"]): Runtime["status"];
   /** Serves the delegate of the container runtime. Rejects with `StartError`. */
-  serve(cluster: NetworkCluster): Promise<Pick<NetworkServer, "stop">>;
+  serve(cluster: NetworkCluster, agent: Pick<Agent, "onPluginCall">): Promise<Pick<NetworkServer, "stop">>;
   /** Deletes what has outlived its sandbox, whenever an audit is due. */
   audit(deps: AuditDeps): Pick<NetworkServer, "stop">;
   /** Gives `--network=builtin` its addresses. */
@@ -199,11 +199,11 @@ async function openNetwork(
         );
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
-    async serve(cluster) {
+    async serve(cluster, { onPluginCall }) {
       const readStatus = (uid: string) => readCachedStatus(executor.cache, uid);
       const secondary = cluster && connectSecondaryNetworks(cluster, { readStatus, clock, log });
       const execute = createExecute(secondary?.definitions ?? definitionsOfStandaloneNode);
-      const server = await startServer({ path: socket, execute, clock, log });
+      const server = await startServer({ path: socket, execute, onPluginCall, clock, log });
       log.info({ confDir, socket }, "the agent executes the network of pods");
       return {
         async stop() {

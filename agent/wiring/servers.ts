@@ -65,7 +65,7 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
       serveLocalCommands({ ...adapters, volumes, logs, knownPods, apiAddress: api?.address }, agent, served),
     );
     started.push(await serveLocalExec({ ...adapters, knownPods }, agent));
-    if (network !== undefined) started.push(await network.serve(clusterNode));
+    if (network !== undefined) started.push(await network.serve(clusterNode, agent));
     return { stop };
   } catch (error) {
     await stop();

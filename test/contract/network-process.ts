@@ -29,7 +29,7 @@ const network = await openOwnedNetwork(
     clock: createClock(),
   },
 );
-await network?.serve(undefined);
+await network?.serve(undefined, { onPluginCall() {} });
 network?.audit({ runtime: { listPodSandbox: async () => sandboxes }, agent: { networkAuditDue } });
 process.stdout.write("served\n");
 if (sandboxIds !== undefined) networkAuditDue.emit();

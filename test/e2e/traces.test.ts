@@ -11,7 +11,7 @@ let node: TestNode;
 beforeAll(async () => {
   collector = await startTraceCollector();
   node = await startNode({
-    ...{ version: "2.1", traceCollector: collector.endpoint },
+    ...{ version: "2.1", traceCollector: collector.endpoint, network: "builtin" },
     configuration: { tracing: { endpoint: collector.endpoint, samplingRatePerMillion: 1_000_000 } },
   });
 });
@@ -19,6 +19,8 @@ afterAll(async () => {
   await node.tearDown();
   collector.stop();
 });
+
+const isPlugin = ({ name }: ReceivedSpan) => name.startsWith("CNI ");
 
 test("the start of a pod is one trace, with the calls to the runtime as its spans", async () => {
   await node.putManifest(podOf("traced"));
@@ -41,6 +43,15 @@ test("the spans of the runtime join the trace, below the calls that they answer"
   await pollUntil("the runtime's spans", 30_000, async () => collector.spans().filter(isCall).length >= 2);
   const spans = collector.spans();
   const sent = spans.find((span) => isCall(span) && "berth.action" in span.attributes);
-  const received = spans.filter(({ parentSpanId }) => parentSpanId === sent?.spanId);
+  const received = spans.filter((span) => span.parentSpanId === sent?.spanId && !isPlugin(span));
   expect(received.map(({ traceId, name }) => [traceId, name])).toEqual([[sent?.traceId ?? "", sent?.name ?? ""]]);
+});
+
+test("the plugins of the network that the agent executes are spans below RunPodSandbox", () => {
+  const spans = collector.spans();
+  const sandbox = spans.find(({ name, attributes }) => name.endsWith("/RunPodSandbox") && "berth.action" in attributes);
+  const plugins = spans.filter(isPlugin);
+  expect(plugins.map(({ name, traceId, parentSpanId }) => [name, traceId, parentSpanId])).toEqual([
+    ["CNI ADD berth", sandbox?.traceId ?? "", sandbox?.spanId ?? ""],
+  ]);
 });

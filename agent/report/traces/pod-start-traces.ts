@@ -1,3 +1,4 @@
+import type { PluginCallRecord } from "../../../cni/plugin-calls.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
@@ -25,7 +26,7 @@ export interface PodStartTracesOptions {
 
 /**
  * One trace for each start of a pod: from when the node has accepted it until it is ready, or ends. It has a span for each action,
- * for each step of a sync (observe, decide, report, act), and for each patch of the status. `act` lasts until the results of its
+ * for each plugin of a network that the agent executes, for each step of a sync (observe, decide, report, act), and for each patch of the status. `act` lasts until the results of its
  * actions are recorded.
  */
 export interface PodStartTraces {
@@ -39,6 +40,8 @@ export interface PodStartTraces {
   onStatusDecided(decided: { readonly uid: PodUid; readonly desired: DesiredPod; readonly status: PodStatus }): void;
   onActionStarted(started: Pick<ActionStarted, "uid" | "action">): void;
   onActionFinished(finished: Pick<ActionFinished, "uid" | "action" | "result">): void;
+  /** A plugin has just answered. Its span is below that of the RunPodSandbox of the start under way, for which the runtime has called it. */
+  onPluginCall(uid: PodUid, call: Omit<PluginCallRecord, "containerId">): void;
   /** The times are those of a monotonic clock. */
   onSynced(uid: PodUid, times: { readonly startedMs: number; readonly endedMs: number }): void;
   /** The API server has accepted a status, `waitedMs` after it began to differ. `pod` is the pod as it answered. */
@@ -87,9 +90,7 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
   const { now, randomHex } = options;
   const traces = createTraces(options);
   const { startOf, sampledOf } = traces;
-  const steps = createSyncSteps(now);
-  /** The spans of calls under way, and when each began. */
-  const calls = new WeakMap<Action, { readonly spanId: string; readonly startedAt: number }>();
+  const [steps, calls] = [createSyncSteps(now), createCallSpans(options)];
 
   function end(trace: StartTrace, error?: string): void {
     trace.state = "ended";
@@ -112,7 +113,7 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
     traceparent(uid, action) {
       const trace = startOf(uid);
       if (trace === undefined) return undefined;
-      const { spanId } = calls.get(action) ?? { spanId: randomHex(8) };
+      const spanId = calls.of(action)?.spanId ?? randomHex(8);
       return `00-${trace.traceId}-${spanId}-${trace.isSampled ? "01" : "00"}`;
     },
     onObserved({ uid }, desired) {
@@ -129,13 +130,18 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
     },
     onActionStarted({ uid, action }) {
       endStep(uid, "report");
-      if (startOf(uid) !== undefined) calls.set(action, { spanId: randomHex(8), startedAt: now() });
+      if (startOf(uid) !== undefined) calls.begin(uid, action);
     },
     onActionFinished({ uid, action, result }) {
       const trace = startOf(uid);
-      const call = calls.get(action);
+      const call = calls.end(uid, action);
       if (!trace?.isSampled || call === undefined || result === "cancelled") return;
       exportChild(trace, { ...call, endedAt: now(), ...actionSpan(action, result) });
+    },
+    onPluginCall(uid, call) {
+      const trace = startOf(uid);
+      const parent = calls.sandboxOf(uid);
+      if (trace?.isSampled && parent !== undefined) exportStep(trace, pluginSpan(call, parent, now()));
     },
     onSynced(uid, times) {
       const trace = sampledOf(uid);
@@ -159,6 +165,31 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
       if (trace !== undefined) end(trace, REMOVED);
       traces.forget(uid);
       steps.forget(uid);
+    },
+  };
+}
+
+interface CallSpan {
+  readonly spanId: string;
+  readonly startedAt: number;
+}
+
+/** The spans of the calls under way. */
+function createCallSpans({ now, randomHex }: Pick<PodStartTracesOptions, "now" | "randomHex">) {
+  const spans = new WeakMap<Action, CallSpan>();
+  const ofSandboxes = new Map<PodUid, CallSpan>();
+  return {
+    begin(uid: PodUid, action: Action): void {
+      const span = { spanId: randomHex(8), startedAt: now() };
+      spans.set(action, span);
+      if (action.kind === "runSandbox") ofSandboxes.set(uid, span);
+    },
+    of: (action: Action) => spans.get(action),
+    /** The span of the pod's RunPodSandbox. */
+    sandboxOf: (uid: PodUid) => ofSandboxes.get(uid),
+    end(uid: PodUid, action: Action): CallSpan | undefined {
+      if (action.kind === "runSandbox") ofSandboxes.delete(uid);
+      return spans.get(action);
     },
   };
 }
@@ -205,6 +236,18 @@ function actionSpan(action: Action, result: ActionResult) {
     ...{ name: method ?? action.kind, isClient: method !== undefined },
     attributes: { "berth.action": describe(action) },
     ...(!result.ok && { error: `${result.reason}: ${result.message}` }),
+  };
+}
+
+function pluginSpan(
+  { verb, plugin, network, durationMs, error }: Omit<PluginCallRecord, "containerId">,
+  parent: CallSpan,
+  endedAt: number,
+): ChildSpan {
+  return {
+    ...{ name: `CNI ${verb} ${plugin}`, isClient: true, attributes: { "cni.network": network } },
+    ...{ parentSpanId: parent.spanId, startedAt: endedAt - durationMs, endedAt },
+    ...(error !== undefined && { error: error.message }),
   };
 }
 

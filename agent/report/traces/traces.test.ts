@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { status } from "@grpc/grpc-js";
+import { CniError, cniCodes } from "../../../cni/error.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
@@ -117,6 +118,32 @@ test("the calls of a start that is not traced carry the flag that nothing is sam
   run({ ok: true }, action);
   decide(ready);
   expect(spans).toEqual([]);
+});
+
+test("each call of a plugin is a span below RunPodSandbox, as long as that is under way", () => {
+  const { traces, spans, begin, run, decide, pass } = startTraces();
+  const call = { verb: "ADD", network: "pods", plugin: "bridge", durationMs: 20, error: undefined } as const;
+  traces.onPluginCall(uid, call);
+  decide({ phase: "Pending" });
+  traces.onPluginCall(uid, call);
+  const action = begin();
+  pass(30);
+  traces.onPluginCall(uid, call);
+  pass(5);
+  const error = new CniError(cniCodes.unknown, "no address is left", { plugin: "host-local" });
+  traces.onPluginCall(uid, { ...call, plugin: "host-local", durationMs: 5, error });
+  run({ ok: true }, action);
+  traces.onPluginCall(uid, call);
+  const sandbox = spans.find(({ name }) => name === "runtime.v1.RuntimeService/RunPodSandbox");
+  const ofPlugins = spans.filter(({ name }) => name.startsWith("CNI "));
+  expect(ofPlugins.map(({ name, startedAt, endedAt, error = "" }) => [name, startedAt, endedAt, error])).toEqual([
+    ["CNI ADD bridge", 9_010, 9_030, ""],
+    ["CNI ADD host-local", 9_030, 9_035, error.message],
+  ]);
+  for (const { traceId, parentSpanId, attributes } of ofPlugins) {
+    expect({ traceId, parentSpanId }).toEqual({ traceId: sandbox?.traceId ?? "", parentSpanId: sandbox?.spanId });
+    expect(attributes).toEqual({ "cni.network": "pods" });
+  }
 });
 
 test("calls that belong to no start carry no span", () => {

@@ -42,9 +42,9 @@ const call: DelegateCall = {
 const { signal } = new AbortController();
 const ask = (...args: Parameters<DelegateDeps["askAgent"]>) => askAgent(...args, createClock());
 
-async function serve(execute: NetworkServerOptions["execute"]) {
+async function serve(execute: NetworkServerOptions["execute"], onPluginCall?: NetworkServerOptions["onPluginCall"]) {
   const log = new FakeLog();
-  server = await serveNetwork({ path, execute, clock: new FakeClock(), log });
+  server = await serveNetwork({ path, execute, ...(onPluginCall && { onPluginCall }), clock: new FakeClock(), log });
   return log;
 }
 
@@ -65,6 +65,22 @@ test("a call is executed as it was sent, and its result is the answer", async ()
   });
   expect(await ask(path, { ...call, verb: "DEL" }, signal)).toEqual({ kind: "answered", output: {} });
   expect(got).toEqual([call, { ...call, verb: "DEL" }]);
+});
+
+test("each call of a plugin for a pod is told with its uid", async () => {
+  const told: unknown[] = [];
+  const bridge = recordOf("bridge", 3);
+  await serve(
+    async (_, onCall) => {
+      onCall(bridge);
+      return {};
+    },
+    (...one) => void told.push(one),
+  );
+  const args = new Map([...call.attachment.args, ["K8S_POD_UID", "u-1"]] as const);
+  await ask(path, call, signal);
+  await ask(path, { ...call, attachment: { ...call.attachment, args } }, signal);
+  expect(told).toEqual([["u-1", bridge]]);
 });
 
 test("the longest call that a delegate sends is executed, and a longer one is refused", async () => {

@@ -7,6 +7,7 @@ import type { PluginCallRecord } from "../../../cni/plugin-calls.ts";
 import { toCniError } from "../../../cni/to-cni-error.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
+import type { PodUid } from "../../../proto/ids.ts";
 import { listenForOwnUser } from "../local/own-user-socket.ts";
 
 export interface NetworkServerOptions {
@@ -23,6 +24,8 @@ export interface NetworkServerOptions {
     signal: AbortSignal,
     undoSignal: AbortSignal,
   ) => Promise<CallOutput>;
+  /** Called after each call of a plugin for a pod. */
+  readonly onPluginCall?: (uid: PodUid, call: PluginCallRecord) => void;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -104,6 +107,11 @@ async function execute(
   const { clock, log } = options;
   const startedMs = clock.monotonicMs();
   const records: PluginCallRecord[] = [];
+  const uid = call.attachment.args.get("K8S_POD_UID");
+  const onCall = (record: PluginCallRecord) => {
+    records.push(record);
+    if (uid !== undefined) options.onPluginCall?.(uid as PodUid, record);
+  };
   const finish = (error?: unknown) =>
     log.debug(
       {
@@ -118,7 +126,7 @@ async function execute(
     );
   try {
     const signal = AbortSignal.any([left, stopped]);
-    const output = await options.execute(call, (record) => void records.push(record), signal, stopped);
+    const output = await options.execute(call, onCall, signal, stopped);
     finish();
     return output;
   } catch (error) {

@@ -8,6 +8,7 @@ import { createFiles, type Files } from "../host/fs/files.ts";
 import { createMounts } from "../host/fs/mounts.ts";
 import { createNetworkFiles } from "../host/fs/network-files.ts";
 import { createNetworkMounts } from "../host/fs/network-mounts.ts";
+import { statNow } from "../host/fs/stat-now.ts";
 import { createKernelLog } from "../host/kernel-log.ts";
 import type { Log, LogControl } from "../host/log/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
@@ -125,7 +126,7 @@ async function runWithLocks(
   const ipOptions = { configured, nodeName, net: createNet(), clock, log, onArrival: podWakes.emit };
   const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
-  const network = await openOwnedNetwork(config, { exec, hostFiles, root, env: process.env, clock, log, metrics });
+  const network = await openOwnedNetwork(config, { ...networkAdapters(), exec, hostFiles, root, clock, log, metrics });
   const nodeDeps = { addresses: machineIPs, clock, log };
   const readers = runtimeReaders(runtime, network, { files: hostFiles, log });
   const nodeAdapters = { ...nodeDeps, ...readers, proc, files: hostFiles, machine };
@@ -253,6 +254,9 @@ function imageOptions({
   const dockerConfigs = dockerConfigFiles(rootDir, workingDir(), process.env["HOME"]);
   return { pulls: { parallel, qps, burst }, dockerConfigs, imageVerification };
 }
+
+/** What the network takes of this process and of its view of the disk. */
+const networkAdapters = () => ({ statNow, mounts: createMounts(), env: process.env });
 
 /** The mounts of this machine, and calls that may hang; mount(8) is found as by a shell. */
 function createMountAdapters(

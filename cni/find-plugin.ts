@@ -8,6 +8,10 @@ export interface FoundPlugin {
 
 const EXECUTABLE = 0o111;
 
+/** The paths at which a plugin's binary may be, in the order of the search. */
+export const pluginPaths = (binDirs: readonly string[], type: string): readonly string[] =>
+  binDirs.map((folder) => `${folder}/${type}`);
+
 /**
  * Searches `binDirs` for a plugin's binary as libcni does: the first file of its name counts, even if it cannot be executed and a
  * later folder has one that can. Resolves with undefined if no folder has it. Rejects with `FilesError` if a folder cannot be read.
@@ -17,8 +21,7 @@ export async function findPlugin(
   binDirs: readonly string[],
   type: string,
 ): Promise<FoundPlugin | undefined> {
-  for (const folder of binDirs) {
-    const path = `${folder}/${type}`;
+  for (const path of pluginPaths(binDirs, type)) {
     const found = await files.stat(path);
     if (found?.kind === "file") return { path, isExecutable: (found.mode & EXECUTABLE) !== 0 };
   }

@@ -3,7 +3,7 @@ import { type Exec, ExecError } from "../host/exec.ts";
 import type { Files } from "../host/fs/files.ts";
 import { type ShareLocks, shareNoLocks } from "./attachment-locks.ts";
 import { CniError, cniCodes } from "./error.ts";
-import { findPlugin } from "./find-plugin.ts";
+import { findPlugin, pluginPaths } from "./find-plugin.ts";
 import type { InProcessPlugin, PluginCall } from "./plugin-call.ts";
 import { type PluginExit, readPluginOutput, readVersions } from "./plugin-output.ts";
 import { type TimeLimit, unlimited } from "./time-limit.ts";
@@ -13,6 +13,8 @@ import { CURRENT_VERSION } from "./version.ts";
 export interface PluginBinaries extends InProcessPlugin {
   /** The path of a plugin's binary. Rejects with code 50 if no folder has it, or it cannot be executed. */
   find(type: string): Promise<string>;
+  /** The paths at which `find` may look. */
+  pathsOf(type: string): readonly string[];
   /** The versions that the plugin speaks, by VERSION. */
   versions(type: string, signal: AbortSignal): Promise<readonly string[]>;
   /** The same binaries for one call of a network: their processes inherit its locks, and end in the time that it has left. */
@@ -68,6 +70,7 @@ export function createPluginBinaries({ exec, files, binDirs, env, timeoutMs }: P
   });
   return {
     find,
+    pathsOf: (type) => pluginPaths(binDirs, type),
     ...forCall(shareNoLocks, unlimited),
     forCall,
     async versions(type, signal) {

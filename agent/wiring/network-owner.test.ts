@@ -11,7 +11,9 @@ import { aborted } from "../../host/async/abort.ts";
 import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec, type Exec, ExecError } from "../../host/exec.ts";
-import { createFiles } from "../../host/fs/files.ts";
+import { createFiles, type Files } from "../../host/fs/files.ts";
+import { createMounts } from "../../host/fs/mounts.ts";
+import { statNow } from "../../host/fs/stat-now.ts";
 import { takeLock } from "../../host/lock.ts";
 import { StatusResponse } from "../../proto/cri/gen/api.ts";
 import { pollUntil } from "../../test/bed/poll-until.ts";
@@ -46,6 +48,7 @@ async function open(
   if (list !== undefined) await writeFile(join(delegateDir, "10-berth.conflist"), list);
   const adapters: NetworkAdapters = {
     ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
+    ...{ statNow, mounts: createMounts() },
     ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics: createKubeletMetrics() },
     ...changed,
   };
@@ -233,6 +236,37 @@ test("NetworkReady is the condition of the network that the agent executes", asy
   await mkdir(join(folder, "bin"));
   await writeFile(join(folder, "bin/bridge"), "#!/bin/sh\n", { mode: 0o755 });
   expect(await read()).toEqual([ready]);
+});
+
+/** Files whose asynchronous calls are counted, each of which wakes threads of the pool. */
+function countCalls(real: Files) {
+  const calls: string[] = [];
+  const files = new Proxy(real, {
+    get(target, name: keyof Files) {
+      if (name !== "root" && name !== "path") calls.push(name);
+      return target[name];
+    },
+  });
+  return { calls, files };
+}
+
+test("while nothing changes, NetworkReady of a network that is ready costs no asynchronous call on files", async () => {
+  await makeNetwork();
+  const { calls, files } = countCalls(createFiles("/"));
+  const exec: Exec = { run: async () => ({ stdout: "", stderr: "" }) };
+  const network = await open("agent", listWith(own()), {}, undefined, { exec, hostFiles: files });
+  const conditions = [{ type: "NetworkReady", status: true, reason: "", message: "" }];
+  const read = network?.withCondition(async () => StatusResponse.fromPartial({ status: { conditions } }));
+  const readiness = async () => {
+    calls.length = 0;
+    const message = (await read?.())?.status?.conditions[0]?.message;
+    return { message, callsFiles: calls.length > 0 };
+  };
+  expect(await readiness()).toEqual({ message: "", callsFiles: true });
+  expect(await readiness()).toEqual({ message: "", callsFiles: false });
+  await rm(join(folder, "bin/bridge"));
+  const message = expect.stringContaining("bridge: its binary is in none of the folders");
+  for (let time = 0; time < 2; time++) expect(await readiness()).toEqual({ message, callsFiles: true });
 });
 
 describe("--network=builtin", () => {

@@ -5,16 +5,20 @@ import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import { builtinFolderOf, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
+import type { NetworkReadiness } from "../../cni/delegate/network-readiness.ts";
 import { DELEGATE_LIST_FILE } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
 import type { Executor } from "../../cni/executor.ts";
+import type { Cni } from "../../cni/network.ts";
 import type { NetworkDefinitions } from "../../cni/secondary/pod-networks.ts";
-import { createRepeatedTimeLimit, createTimeLimit } from "../../cni/time-limit.ts";
+import { createRepeatedTimeLimit, createTimeLimit, type TimeLimit } from "../../cni/time-limit.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import { messageOf } from "../../host/error-message.ts";
 import type { Exec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
+import type { Mounts } from "../../host/fs/mounts.ts";
+import type { StatNow } from "../../host/fs/stat-now.ts";
 import type { Log } from "../../host/log/log.ts";
 import { isNamespaceMount } from "../../host/network-namespace.ts";
 import { createNetworkAudit } from "../act/network/network-audit.ts";
@@ -36,6 +40,8 @@ export interface NetworkAdapters {
   readonly exec: Exec;
   /** Rooted at `/`. */
   readonly hostFiles: Files;
+  readonly statNow: StatNow;
+  readonly mounts: Pick<Mounts, "list">;
   /** Rooted at the root directory. */
   readonly root: Pick<Files, "path">;
   /** The environment of the plugins. */
@@ -153,7 +159,7 @@ async function openNetwork(
   youngForMs: number,
   adapters: NetworkAdapters,
 ): Promise<OwnedNetwork> {
-  const { hostFiles: files, clock, log, metrics } = adapters;
+  const { hostFiles: files, statNow, mounts, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
   const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, { readCachedStatus }, executor] =
@@ -172,7 +178,9 @@ async function openNetwork(
     ...executor,
     ...{ files, confDir, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
   };
-  const readiness = createNetworkReadiness(deps);
+  const readiness = createNetworkReadiness({ ...deps, statNow, mounts });
+  const readProblem = (timeoutMs: number) =>
+    findProblemWithin(timeoutMs, (timeLimit) => executor.createCni(record, timeLimit), { readiness, confDir, clock });
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
       const timeLimit = createTimeLimit(call.timeLeftMs, clock, signal);
@@ -187,16 +195,9 @@ async function openNetwork(
   return {
     setPodCIDRs: (podCIDRs) => list?.setPodCIDRs(podCIDRs),
     withCondition: (status) => async (options) => {
-      const timeoutMs = options?.deadlineMs ?? STATUS_TIMEOUT_MS;
-      const timeout = AbortSignal.timeout(timeoutMs);
-      const late = `have not answered STATUS within ${timeoutMs / 1_000} s`;
-      // A plugin that hangs is killed before the timeout, and is the problem then.
-      const cni = executor.createCni(record, createRepeatedTimeLimit(timeoutMs, clock, timeout));
-      const problem = readiness
-        .findProblem(cni, timeout)
-        .catch((error: unknown) =>
-          timeout.aborted ? `the plugins of ${confDir} ${late}` : `${confDir}: ${messageOf(error)}`,
-        );
+      // An idle node gets here every few seconds: then this makes no call but stat(2), and no timer.
+      const isStillReady = readiness.isStillReady();
+      const problem = isStillReady ? undefined : readProblem(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
     async serve(cluster, { onPluginCall }) {
@@ -227,6 +228,29 @@ async function openNetwork(
       };
     },
   };
+}
+
+interface NetworkProblemDeps {
+  readonly readiness: Pick<NetworkReadiness, "findProblem">;
+  readonly confDir: string;
+  readonly clock: Clock;
+}
+
+/** Why the network cannot serve ADD, or why nothing says so in this time; undefined if it can. */
+async function findProblemWithin(
+  timeoutMs: number,
+  createCni: (timeLimit: TimeLimit) => Cni,
+  { readiness, confDir, clock }: NetworkProblemDeps,
+): Promise<string | undefined> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const late = `have not answered STATUS within ${timeoutMs / 1_000} s`;
+  // A plugin that hangs is killed before the timeout, and is the problem then.
+  const cni = createCni(createRepeatedTimeLimit(timeoutMs, clock, timeout));
+  return await readiness
+    .findProblem(cni, timeout)
+    .catch((error: unknown) =>
+      timeout.aborted ? `the plugins of ${confDir} ${late}` : `${confDir}: ${messageOf(error)}`,
+    );
 }
 
 /** Runs `work` and records its duration in milliseconds, also if it rejects. */

@@ -1,5 +1,8 @@
 import type { Clock } from "../../host/clock.ts";
-import type { Files } from "../../host/fs/files.ts";
+import { type FileStat, type Files, FilesError } from "../../host/fs/files.ts";
+import type { Mounts } from "../../host/fs/mounts.ts";
+import { networkMountOf } from "../../host/fs/network-file-systems.ts";
+import type { StatNow } from "../../host/fs/stat-now.ts";
 import { binariesOf, type NetworkConf } from "../conf.ts";
 import { CniError, describeCniError } from "../error.ts";
 import type { Executor } from "../executor.ts";
@@ -10,12 +13,19 @@ import { type ExecuteCallDeps, loadChain } from "./execute-call.ts";
 
 export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<ExecuteCallDeps, "confDir"> {
   /** Rooted at `/`. */
-  readonly files: ExecuteCallDeps["files"] & Pick<Files, "stat">;
-  readonly binaries: Pick<PluginBinaries, "find">;
+  readonly files: ExecuteCallDeps["files"] & Pick<Files, "stat" | "readLink">;
+  readonly statNow: StatNow;
+  readonly mounts: Pick<Mounts, "list">;
+  readonly binaries: Pick<PluginBinaries, "find" | "pathsOf">;
   readonly clock: Pick<Clock, "monotonicMs">;
 }
 
 export interface NetworkReadiness {
+  /**
+   * Whether the network was ready when `findProblem` looked last, and nothing has changed since. It takes a few calls of stat(2) and wakes no
+   * other thread, so an idle node can ask every few seconds. False also where only `findProblem` can tell.
+   */
+  isStillReady(): boolean;
   /**
    * Why the network cannot serve ADD: no list, a file that cannot be used, a missing binary, or a plugin's answer to STATUS; undefined
    * if it can. `cni` limits the time of the plugins, so that one that hangs is the problem. Rejects with `FilesError`, and with the
@@ -29,11 +39,16 @@ export interface NetworkReadiness {
 /** As long as the relist audit of the runtime waits. */
 const ASK_AGAIN_AFTER_MS = 300_000;
 
+/** The metadata of files by their paths, of each from before its content was read; undefined for one that did not exist. */
+type FileStats = ReadonlyMap<string, FileStat | undefined>;
+
 /** A network whose plugins have answered STATUS with success. */
 interface ReadyNetwork {
   readonly fingerprint: string;
   readonly failedAdds: number;
   readonly askedAtMs: number;
+  /** All files that decide; undefined if a file system with one of them may stop answering: stat(2) would stop the agent, too. */
+  readonly stats: FileStats | undefined;
 }
 
 /**
@@ -45,27 +60,35 @@ interface ReadyNetwork {
  * - when an ADD of it has failed, whatever the code: 50 and 51 are codes of STATUS; for ADD a plugin uses codes of its own,
  * - after five minutes.
  *
- * A network that is not ready is asked each time.
+ * A network that is not ready is asked each time. The list is read again when the metadata of a file has changed, which may be one that
+ * does not matter, such as another list in the folder.
  */
 export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadiness {
-  const { files, confDir, clock } = deps;
+  const { files, statNow, confDir, clock } = deps;
   let ready: ReadyNetwork | undefined;
   let network: string | undefined;
   let failedAdds = 0;
 
-  function isStillReady(fingerprint: string, nowMs: number): boolean {
-    if (ready === undefined || ready.fingerprint !== fingerprint || ready.failedAdds !== failedAdds) return false;
-    return nowMs - ready.askedAtMs < ASK_AGAIN_AFTER_MS;
-  }
+  const needsNoStatus = (asked: ReadyNetwork) =>
+    asked.failedAdds === failedAdds && clock.monotonicMs() - asked.askedAtMs < ASK_AGAIN_AFTER_MS;
 
   return {
+    isStillReady() {
+      if (ready?.stats === undefined || !needsNoStatus(ready)) return false;
+      return [...ready.stats].every(([path, stat]) => isUnchanged(statNow, path, stat));
+    },
     async findProblem(cni, signal) {
       try {
-        const conf = await loadChain(files, confDir);
+        const seen = recordStats(files);
+        const conf = await loadChain(seen.files, confDir);
         network = conf.name;
-        const fingerprint = await fingerprintOf(deps, conf);
-        const asking: ReadyNetwork = { fingerprint, failedAdds, askedAtMs: clock.monotonicMs() };
-        if (isStillReady(fingerprint, asking.askedAtMs)) return undefined;
+        const fingerprint = await fingerprintOf(deps, conf, seen.note);
+        const stats = (await mayStopAnswering(deps, [...seen.stats.keys()])) ? undefined : seen.stats;
+        if (ready?.fingerprint === fingerprint && needsNoStatus(ready)) {
+          ready = { ...ready, stats };
+          return undefined;
+        }
+        const asking: ReadyNetwork = { fingerprint, failedAdds, askedAtMs: clock.monotonicMs(), stats };
         await cni.status(conf, signal);
         // An ADD that has failed in between makes the next call ask again.
         ready = asking;
@@ -82,11 +105,54 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
   };
 }
 
-/** The list and the files of its plugins. Rejects with `CniError` for a plugin that is missing. */
-async function fingerprintOf({ files, binaries, inProcess }: NetworkReadinessDeps, conf: NetworkConf): Promise<string> {
+/** False also if the kernel refuses the look: `findProblem` says so. */
+function isUnchanged(statNow: StatNow, path: string, stat: FileStat | undefined): boolean {
+  try {
+    return Bun.deepEquals(statNow(path), stat);
+  } catch (error) {
+    if (!(error instanceof FilesError)) throw error;
+    return false;
+  }
+}
+
+/** Files that note the metadata of what is read. It is noted first, so that a change during the read shows in the next comparison. */
+function recordStats(files: NetworkReadinessDeps["files"]) {
+  const stats = new Map<string, FileStat | undefined>();
+  const note = async (path: string) => {
+    if (!stats.has(path)) stats.set(path, await files.stat(path));
+  };
+  const afterNote = async <T>(path: string, read: () => Promise<T>) => {
+    await note(path);
+    return await read();
+  };
+  const recorded: ExecuteCallDeps["files"] = {
+    list: (path) => afterNote(path, () => files.list(path)),
+    read: (path, maxBytes) => afterNote(path, () => files.read(path, maxBytes)),
+  };
+  return { files: recorded, note, stats };
+}
+
+/** Whether a path leads to a file system whose calls may last for ever. It looks at none of these file systems. */
+async function mayStopAnswering({ mounts, files }: NetworkReadinessDeps, paths: readonly string[]): Promise<boolean> {
+  const table = await mounts.list();
+  for (const path of paths)
+    if ((await networkMountOf(path, table, (link) => files.readLink(link))) !== undefined) return true;
+  return false;
+}
+
+/**
+ * The list and the files of its plugins. Notes the paths of all binaries, since one that appears in an earlier folder takes the place of
+ * another. Rejects with `CniError` for a plugin that is missing.
+ */
+async function fingerprintOf(
+  { files, binaries, inProcess }: NetworkReadinessDeps,
+  conf: NetworkConf,
+  note: (path: string) => Promise<void>,
+): Promise<string> {
   const found: unknown[] = [conf.text];
   for (const type of binariesOf(conf)) {
     if (inProcess.has(type)) continue;
+    for (const path of binaries.pathsOf(type)) await note(path);
     const path = await binaries.find(type);
     const stat = await files.stat(path);
     found.push(path, stat?.inode, stat?.modifiedMs);

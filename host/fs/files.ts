@@ -286,7 +286,8 @@ async function listFolder(path: string): Promise<readonly FileEntry[]> {
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function toStat(stats: Stats): FileStat {
+/** Converts what the kernel says of a file. */
+export function toStat(stats: Stats): FileStat {
   return {
     kind: kindOf(stats),
     sizeBytes: stats.size,
@@ -338,7 +339,7 @@ async function withFilesError<T>(path: string, work: (path: string) => Promise<T
 }
 
 /** The kernel's codes for a path at which nothing exists: no file can have a name of more than 255 bytes. */
-const ABSENT_CODES: readonly string[] = ["ENOENT", "ENOTDIR", "ENAMETOOLONG"];
+export const ABSENT_CODES: readonly string[] = ["ENOENT", "ENOTDIR", "ENAMETOOLONG"];
 
 async function undefinedIfAbsent<T>(
   path: string,

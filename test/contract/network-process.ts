@@ -7,6 +7,8 @@ import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
+import { createMounts } from "../../host/fs/mounts.ts";
+import { statNow } from "../../host/fs/stat-now.ts";
 import { PodSandbox, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import { FakeLog } from "../fakes/log.ts";
 
@@ -23,7 +25,8 @@ const network = await openOwnedNetwork(
     ...{ clusterConfigSource: undefined, runtimeRequestTimeoutMs: 120_000 },
   },
   {
-    ...{ hostFiles, env: process.env, log: new FakeLog(), metrics: createKubeletMetrics() },
+    ...{ hostFiles, statNow, mounts: createMounts() },
+    ...{ env: process.env, log: new FakeLog(), metrics: createKubeletMetrics() },
     exec: createExec(),
     root: createFiles(rootDir),
     clock: createClock(),

@@ -83,11 +83,11 @@ test("the calls, the parts of the CPU time and the idle phases have rows, if the
       "| one pod of the floor, less one of the host's network: start | 30 ms |  |  |  |  | 60 |  |  |",
       "| one pod of the floor, less one of the host's network: removal | 30 ms |  |  |  |  | 60 |  |  |",
       "| idle without pods: CPU of the agent, of one core |  | 0.10 % | 0.10 % | 0.10 % | 1.00 (1.00–1.00) × | 5 |  |  |",
-      "| idle without pods: wake-ups of threads a minute |  | 9000 | 200 | 210 | 0.02 (0.02–0.02) × | 5 |  |  |",
+      "| idle without pods: wake-ups of threads a minute |  | 9000 | 200 | 210 | 0.02 (0.02–0.02) × | 5 | ≤ 1.10 × the chain's | reached: 1.05 (1.05–1.05) × |",
       "| idle without pods: to disk |  | 20480 B | 0 B | 0 B | 0.00 × | 5 | ≤ 0 B | reached |",
       "| idle without pods: page faults of processes that the agent has started |  | 0 | 0 | 0 |  | 5 | ≤ 0 | reached |",
       "| idle with 20 pods: CPU of the agent, of one core |  | 0.10 % | 0.10 % | 0.10 % | 1.00 (1.00–1.00) × | 5 |  |  |",
-      "| idle with 20 pods: wake-ups of threads a minute |  | 9000 | 200 | 210 | 0.02 (0.02–0.02) × | 5 |  |  |",
+      "| idle with 20 pods: wake-ups of threads a minute |  | 9000 | 200 | 210 | 0.02 (0.02–0.02) × | 5 | ≤ 1.10 × the chain's | reached: 1.05 (1.05–1.05) × |",
       "| idle with 20 pods: to disk |  | 20480 B | 0 B | 40 B | 0.00 × | 5 | ≤ 0 B | missed |",
       "| idle with 20 pods: page faults of processes that the agent has started |  | 0 | 0 | 0 |  | 5 | ≤ 0 | reached |",
     ]

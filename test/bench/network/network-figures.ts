@@ -181,6 +181,8 @@ function removalFigures({ removals }: NetworkResult): readonly Figure[] {
   ];
 }
 
+const wakeUpsPerMinute = ({ wakeUps, lastedMs }: IdleWindow) => (wakeUps * 60_000) / lastedMs;
+
 function idleFigures(when: string, periods: NetworkResult["idleEmpty"]): readonly Figure[] {
   if (periods === undefined) return [];
   const windows = {
@@ -188,8 +190,8 @@ function idleFigures(when: string, periods: NetworkResult["idleEmpty"]): readonl
     chain: samplesOf(periods.chain),
     builtin: samplesOf(periods.builtin),
   };
-  const row = (what: string, unit: Figure["unit"], read: (window: IdleWindow) => number): Figure => ({
-    ...{ what: `idle ${when}: ${what}`, unit },
+  const row = (what: string, unit: Figure["unit"], read: (window: IdleWindow) => number, goal?: Goal): Figure => ({
+    ...{ what: `idle ${when}: ${what}`, unit, ...(goal !== undefined && { goal }) },
     peer: medianOf(windows.kubelet.map(read)),
     chain: medianOf(windows.chain.map(read)),
     berth: medianOf(windows.builtin.map(read)),
@@ -202,7 +204,7 @@ function idleFigures(when: string, periods: NetworkResult["idleEmpty"]): readonl
   });
   return [
     row("CPU of the agent, of one core", "%", cpuPercentOf),
-    row("wake-ups of threads a minute", "", ({ wakeUps, lastedMs }) => (wakeUps * 60_000) / lastedMs),
+    row("wake-ups of threads a minute", "", wakeUpsPerMinute, ratio("chain", 1.1)),
     totalRow("to disk", "B", ({ diskBytes }) => diskBytes),
     totalRow("page faults of processes that the agent has started", "", ({ startedProcesses }) => startedProcesses),
   ];

@@ -82,7 +82,8 @@ export function createExecutor(options: ExecutorOptions): Executor {
     binaries,
     inProcess,
     recordedAttachments: () => recordedAttachments(BUILTIN_FOLDER, cacheFiles.root),
-    removeIdleNetworks: (signal) => removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER, locks }, signal),
+    removeIdleNetworks: (signal) =>
+      removeIdleNetworks({ netlink, folder: BUILTIN_FOLDER, locks, cacheDir: cacheFiles.root }, signal),
     createCni: (onCall, timeLimit = unlimited) =>
       createCni({
         createCallPlugin: (shareLocks) =>

@@ -73,11 +73,12 @@ Writes a list into --conf-dir, and the plugin berth-cni into the first --bin-dir
     flags: ["conf-dir", "bin-dir", "cache-dir", "chain-dir", "root-dir", ...OUTPUT],
   },
   uninstall: {
-    synopsis: "[--conf-dir DIR] [--bin-dir DIR] [--root-dir DIR] [-o json]",
+    synopsis: "[--conf-dir DIR] [--bin-dir DIR] [--cache-dir DIR] [--root-dir DIR] [-o json]",
     introduction: `Removes what install has made: the list in --conf-dir, and the plugin in the first --bin-dir.
 Also removes the bridge and the rules of each built-in network. While pods of such a network exist it removes nothing, and names them.
 Then restart the agent, and the container runtime with its former conf_dir. A built-in network whose attachments the agent still has to delete is
-kept: then restart only the runtime, uninstall again when they are gone, and restart the agent last.
+kept: then restart only the runtime, uninstall again when they are gone, and restart the agent last. One that belongs to another cache than
+--cache-dir is kept, too.
 `,
     flags: ["conf-dir", "bin-dir", "cache-dir", "chain-dir", "root-dir", ...OUTPUT],
   },

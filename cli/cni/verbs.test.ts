@@ -284,6 +284,17 @@ test("uninstall names the built-in networks that it removes, and those that it k
   expect(json).toMatchObject({ wasInstalled: false, removedNetworks: ["berth", "store"], keptNetworks: [lan] });
 });
 
+test("uninstall names the cache of a built-in network that it keeps since it belongs to another one", async () => {
+  const theirs = { name: "lan", claimedBy: "/var/lib/other", attachments };
+  const { lines, json } = await uninstall(true, { removed: [], kept: [theirs] });
+  expect(lines).toEqual([
+    expect.stringMatching(restartBoth),
+    "the built-in network lan is kept: it belongs to the cache /var/lib/other; berth cni uninstall --cache-dir /var/lib/other removes it",
+    "",
+  ]);
+  expect(json).toMatchObject({ keptNetworks: [theirs] });
+});
+
 const restartBoth = /; restart the agent, and the container runtime with its former conf_dir$/;
 const restartRuntime = /; restart the container runtime with its former conf_dir, but not yet the agent$/;
 

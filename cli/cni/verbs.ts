@@ -152,8 +152,9 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
   async uninstall(settings, deps) {
     const { list, binary, wasInstalled } = await uninstallDelegate(settings, deps);
     const { removed, kept } = await deps.removeIdleNetworks(deps.signal);
+    const own = kept.filter(({ claimedBy }) => claimedBy === undefined);
     const next =
-      kept.length === 0
+      own.length === 0
         ? "restart the agent, and the container runtime with its former conf_dir"
         : "restart the container runtime with its former conf_dir, but not yet the agent";
     const changes = wasInstalled || removed.length > 0 || kept.length > 0;
@@ -162,7 +163,7 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
       : `nothing was installed: there is neither ${list} nor ${binary}`;
     const text = `${what}${changes ? `; ${next}` : ""}\n`;
     const lines = removed.map((name) => `the built-in network ${name} is removed, with its bridge and its rules\n`);
-    const remedy = kept.length === 0 ? "" : KEPT_NETWORKS_REMEDY;
+    const remedy = own.length === 0 ? "" : KEPT_NETWORKS_REMEDY;
     return {
       text: [text, ...lines, ...kept.map(keptNetworkLine), remedy].join(""),
       json: { list, binary, wasInstalled, removedNetworks: removed, keptNetworks: kept },
@@ -172,7 +173,9 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
 };
 
 /** Why a network is kept. The attachments have no entry in the cache, or uninstall would have been refused. */
-function keptNetworkLine({ name, attachments }: KeptNetwork): string {
+function keptNetworkLine({ name, claimedBy, attachments }: KeptNetwork): string {
+  if (claimedBy !== undefined)
+    return `the built-in network ${name} is kept: it belongs to the cache ${claimedBy}; berth cni uninstall --cache-dir ${claimedBy} removes it\n`;
   const shown = attachments.map(({ containerId, ifName }) => `${ifName} of ${containerId}`).join(", ");
   return `the built-in network ${name} is kept, with its bridge and its rules: it has the attachments ${shown}\n`;
 }

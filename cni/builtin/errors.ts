@@ -12,4 +12,6 @@ export const builtinCodes = {
   hostPort: 104,
   /** CHECK finds a difference. */
   mismatch: 105,
+  /** The network belongs to another cache of results. */
+  cache: 106,
 } as const;

@@ -20,6 +20,7 @@ import { detach } from "./detach.ts";
 import { builtinCodes } from "./errors.ts";
 import { openHostPorts } from "./host-ports.ts";
 import { ensureNetwork, type NetworkBridge } from "./network.ts";
+import { checkClaim, claimNetwork } from "./network-claim.ts";
 import {
   BUILTIN_TYPE,
   type BuiltinConf,
@@ -34,7 +35,7 @@ export interface BuiltinNetworkOptions {
   readonly netlink: Netlink;
   /** The record of addresses and attachments; in a file system that a boot empties, such as /run. */
   readonly folder: string;
-  /** The folder of the executor's cached results, by which its attachments are known in the record. */
+  /** The folder of the executor's cached results, by which its attachments are known in the record. A network belongs to one such folder. */
   readonly cacheDir?: string;
   /** The path of the node's network namespace; undefined for that of this process. */
   readonly nodeNamespace?: string | undefined;
@@ -79,6 +80,7 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
         const known = networks.get(name) ?? { bridge: undefined };
         networks.set(name, known);
         const conf = readNetworkConf(call.conf, { needsRanges: needsRanges(call) });
+        if (cacheDir !== undefined) ensureOwner(call.verb, join(folder, name), name, cacheDir);
         return await perform(node(), conf, store, known, call.verb, call);
       } catch (error) {
         throw toCniError(error);
@@ -86,6 +88,15 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
     },
     close: () => opened?.close(),
   };
+}
+
+/**
+ * Makes the network belong to the executor's cache before ADD and GC, and looks whether it may before STATUS. DEL and CHECK concern a
+ * single attachment, which no other executor has. Throws `CniError`.
+ */
+function ensureOwner(verb: CniVerb, folder: string, network: string, cacheDir: string): void {
+  if (verb === "ADD" || verb === "GC") claimNetwork(folder, network, cacheDir);
+  if (verb === "STATUS") checkClaim(folder, network, cacheDir);
 }
 
 /** The runtime hands ranges over for ADD and CHECK of a plugin that declares the capability; STATUS and GC get none. */

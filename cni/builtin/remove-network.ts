@@ -1,4 +1,3 @@
-import { rmSync } from "node:fs";
 import { join } from "node:path/posix";
 import { deleteLink, listLinks } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
@@ -8,6 +7,7 @@ import { toCniError } from "../to-cni-error.ts";
 import { type AttachmentId, aliasPrefix, bridgeAlias, formatId, parseId } from "./attachment-names.ts";
 import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
 import { detach } from "./detach.ts";
+import { findOtherOwner, removeRecord } from "./network-claim.ts";
 import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
 import { recordedNetworks } from "./recorded-attachments.ts";
 import { isMasqueradeChain, masqueradeChain, TABLE } from "./ruleset.ts";
@@ -23,11 +23,15 @@ export interface BuiltinRemovalOptions {
 export interface IdleRemovalOptions extends BuiltinRemovalOptions {
   /** The locks of the executors, which may add pods at the same time. */
   readonly locks: Pick<AttachmentLocks, "withNetwork">;
+  /** The cache of the executors, which has the locks. */
+  readonly cacheDir: string;
 }
 
-/** A network that is not removed, since it has attachments. */
+/** A network that is not removed, since it has attachments or belongs to another cache. */
 export interface KeptNetwork {
   readonly name: string;
+  /** The other cache, by whose locks alone it can be removed. */
+  readonly claimedBy?: string;
   /** Those with a record, and those that hold an address without one. */
   readonly attachments: readonly AttachmentId[];
 }
@@ -39,8 +43,8 @@ export interface IdleRemoval {
 }
 
 /**
- * Removes every network without pods as `removeNetwork` does. A network with pods stays as it is; no ADD of a network runs while
- * it is removed. Rejects with `CniError`, and with the signal's reason when that aborts.
+ * Removes every network without pods as `removeNetwork` does. A network with pods, or of another cache, stays as it is; no ADD of a
+ * network runs while it is removed. Rejects with `CniError`, and with the signal's reason when that aborts.
  */
 export async function removeIdleNetworks(options: IdleRemovalOptions, signal: AbortSignal): Promise<IdleRemoval> {
   const removed: string[] = [];
@@ -48,7 +52,10 @@ export async function removeIdleNetworks(options: IdleRemovalOptions, signal: Ab
   try {
     for (const name of recordedNetworks(options.folder)) {
       const removeIfIdle = async () => {
-        const attachments = attachmentsOf(createAttachmentStore(join(options.folder, name)));
+        const path = join(options.folder, name);
+        const claimedBy = findOtherOwner(path, options.cacheDir);
+        const attachments = attachmentsOf(createAttachmentStore(path));
+        if (claimedBy !== undefined) return void kept.push({ name, claimedBy, attachments });
         if (attachments.length > 0) return void kept.push({ name, attachments });
         await removeNetwork(options, name);
         removed.push(name);
@@ -70,7 +77,8 @@ function attachmentsOf(store: AttachmentStore): readonly AttachmentId[] {
 
 /**
  * Removes all that a network has on the node: its attachments, the bridge if the network has made it, its rules, and its
- * record. With the last network it removes the table of nftables. Safe to repeat: the record goes last. Rejects with `CniError`.
+ * record. With the last network it removes the table of nftables. Safe to repeat: the record goes last, and its
+ * claim after all else. Rejects with `CniError`.
  *
  * @internal
  */
@@ -85,7 +93,7 @@ export async function removeNetwork(
     for (const id of attachmentsOf(store)) await detach(node, network, store, id, node.removeLinks);
     removeLinks(node, network);
     removeRules(node, network);
-    rmSync(path, { recursive: true, force: true });
+    removeRecord(path);
   } catch (error) {
     throw toCniError(error);
   } finally {

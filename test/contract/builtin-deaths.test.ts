@@ -100,7 +100,7 @@ async function dieAnywhere<T>(
 /** What the node has of networks without pods after a removal of all of them; `[]` if nothing. */
 async function remainsAfterRemoval({ netlink, route, netfilter, folder, namespace }: ReturnType<typeof createNode>) {
   const locks = { withNetwork: <T>(_: string, work: (share: ShareLocks) => Promise<T>) => work(shareNoLocks) };
-  const options = { netlink, folder, nodeNamespace: namespace.path, locks };
+  const options = { netlink, folder, nodeNamespace: namespace.path, locks, cacheDir: "/cache" };
   await removeIdleNetworks(options, new AbortController().signal);
   const links = listLinks(route).map(({ name }) => name);
   return [

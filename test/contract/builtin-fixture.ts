@@ -62,8 +62,12 @@ export function createNode() {
     through: Netlink = netlink,
     openStore: (path: string) => AttachmentStore = createAttachmentStore,
     deferredRemovalClock?: FakeClock,
+    cacheDir?: string,
   ) =>
-    createBuiltinNetwork({ netlink: through, folder, nodeNamespace: namespace.path, openStore, deferredRemovalClock });
+    createBuiltinNetwork({
+      ...{ netlink: through, folder, nodeNamespace: namespace.path, openStore, deferredRemovalClock },
+      ...(cacheDir !== undefined && { cacheDir }),
+    });
   const plugin = createPlugin();
   const store = () => createAttachmentStore(join(folder, "pods"));
 

@@ -1,12 +1,14 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { type AttachmentLocks, shareNoLocks } from "../../cni/attachment-locks.ts";
 import { removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-network.ts";
+import type { CniError } from "../../cni/error.ts";
+import type { CniVerb } from "../../cni/plugin-call.ts";
 import { createBridge, listLinks, readLink } from "../../host/netlink/links.ts";
 import { listChains } from "../../host/netlink/nftables.ts";
 import { hasNetwork } from "../bed/cleanup/bed-resources.ts";
-import { type Conf, createNode } from "./builtin-fixture.ts";
+import { type CallInput, type Conf, createNode, NOTHING } from "./builtin-fixture.ts";
 import { outputIn } from "./network-namespaces.ts";
 
 const isRoot = process.getuid?.() === 0;
@@ -23,13 +25,13 @@ afterEach(() => {
 const other: Conf = { name: "other", bridge: "berth1", ranges: [[{ subnet: "10.89.0.0/24" }]] };
 const options = () => ({ netlink: node.netlink, folder: node.folder, nodeNamespace: node.namespace.path });
 const { signal } = new AbortController();
-/** Removes the networks without pods; `before` runs before the lock of each is taken. */
-const removeIdle = (before = async () => {}) => {
+/** Removes the networks without pods; `before` runs before the lock of each is taken, which is in the cache. */
+const removeIdle = (before = async () => {}, cacheDir = "/cache") => {
   const withNetwork: AttachmentLocks["withNetwork"] = async (_network, work) => {
     await before();
     return await work(shareNoLocks);
   };
-  return removeIdleNetworks({ ...options(), locks: { withNetwork } }, signal);
+  return removeIdleNetworks({ ...options(), cacheDir, locks: { withNetwork } }, signal);
 };
 const keeping = (name: string, containerId: string) => ({
   removed: [],
@@ -100,6 +102,65 @@ test.skipIf(!isRoot)("a network is removed together with its pods, and again wit
   expect(node.leftovers()).toMatchObject({ hostPorts: 0, attachments: [], addresses: [] });
   for (const name of ["other", "other", "never-there"]) await removeNetwork(options(), name);
   expect(remains()).toEqual(NO_NETWORK);
+});
+
+const THREE_DONE = ["done", "done", "done"];
+
+/** Two executors with caches of their own, and what a call of each ends with. */
+function createExecutors() {
+  const [first, second] = ["first", "second"].map((name) => {
+    const cacheDir = join(node.folder, "..", `${basename(node.folder)}-${name}`);
+    mkdirSync(cacheDir);
+    const plugin = node.createPlugin(node.netlink, undefined, undefined, cacheDir);
+    const call = (verb: CniVerb, input: CallInput = {}) =>
+      node.call(verb, input, plugin).then(
+        () => "done",
+        ({ code, message }: CniError) => `${code}: ${message}`,
+      );
+    return { cacheDir, call, plugin };
+  });
+  if (first === undefined || second === undefined) throw new Error("there are two");
+  const close = () => {
+    for (const { plugin, cacheDir } of [first, second]) {
+      plugin.close();
+      rmSync(cacheDir, { recursive: true, force: true });
+    }
+  };
+  return { first, second, close };
+}
+
+test.skipIf(!isRoot)("a network belongs to one cache until it is removed, or until that cache is gone", async () => {
+  const { first, second, close } = createExecutors();
+  try {
+    const [c1, c2, c3] = ["c1", "c2", "c3"].map((containerId) => ({
+      ...{ containerId, netns: node.namespaces.create().path },
+    }));
+    expect([await second.call("STATUS"), await first.call("ADD", c1), await first.call("STATUS")]).toEqual(THREE_DONE);
+    const before = node.leftovers();
+    expect(before.attachments).toEqual(["c1"]);
+    const words = `the built-in network pods belongs to the cache ${first.cacheDir}, as ${node.folder}/pods/claimed-by says`;
+    const valid = { conf: { "cni.dev/valid-attachments": [] } };
+    expect(await second.call("STATUS")).toStartWith(`50: ${words}`);
+    for (const refused of [await second.call("ADD", c2), await second.call("GC", valid)])
+      expect(refused).toStartWith(`106: ${words}`);
+    // The runtime calls it after the ADD.
+    expect(await second.call("DEL", c2)).toBe("done");
+    expect(node.leftovers()).toEqual(before);
+    expect(await first.call("DEL", c1)).toBe("done");
+    const kept = { name: "pods", claimedBy: first.cacheDir, attachments: [] };
+    expect(await removeIdle(undefined, second.cacheDir)).toEqual({ removed: [], kept: [kept] });
+    expect(await removeIdle(undefined, first.cacheDir)).toEqual({ removed: ["pods"], kept: [] });
+    expect(remains()).toEqual(NO_NETWORK);
+    expect(await second.call("ADD", c3)).toBe("done");
+    expect(await first.call("STATUS")).toStartWith("50: ");
+    rmSync(second.cacheDir, { recursive: true });
+    expect([await first.call("STATUS"), await first.call("ADD", c1), await first.call("GC", valid)]).toEqual(
+      THREE_DONE,
+    );
+    expect(node.leftovers()).toEqual(NOTHING);
+  } finally {
+    close();
+  }
 });
 
 test.skipIf(!isRoot)("a bridge that the network has not made stays", async () => {

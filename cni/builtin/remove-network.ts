@@ -1,7 +1,14 @@
 import { join } from "node:path/posix";
 import { deleteLink, listLinks } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
-import { change, deleteChain, deleteTable, flushChain, listChains } from "../../host/netlink/nftables.ts";
+import {
+  changeAsRead,
+  deleteChain,
+  deleteTable,
+  flushChain,
+  listChains,
+  type NftChain,
+} from "../../host/netlink/nftables.ts";
 import type { AttachmentLocks } from "../attachment-locks.ts";
 import { toCniError } from "../to-cni-error.ts";
 import { type AttachmentId, aliasPrefix, bridgeAlias, formatId, parseId } from "./attachment-names.ts";
@@ -109,13 +116,16 @@ function removeLinks(node: NodeNetwork, network: string): void {
   for (const { name } of own) deleteLink(node.route, name);
 }
 
-/** Deletes the network's chain; the whole table if no other network has a chain. */
-function removeRules(node: NodeNetwork, network: string): void {
-  const chain = masqueradeChain(network);
-  const ofTable = listChains(node.netfilter).filter(({ family, table }) => family === "inet" && table === TABLE);
-  if (ofTable.length === 0) return;
-  const isLast = ofTable.every((each) => each.chain === chain || !isMasqueradeChain(each.chain));
-  const hasOwn = ofTable.some((each) => each.chain === chain);
-  const chainRemoval = hasOwn ? [flushChain(TABLE, chain), deleteChain(TABLE, chain)] : [];
-  change(node.netfilter, isLast ? [deleteTable(TABLE)] : chainRemoval);
+/** Deletes the network's chain; the whole table if no other network has a chain, also none that is made meanwhile. */
+function removeRules({ netfilter }: NodeNetwork, network: string): void {
+  changeAsRead(netfilter, () => planRemoval(listChains(netfilter), masqueradeChain(network)));
+}
+
+function planRemoval(chains: readonly Pick<NftChain, "family" | "table" | "chain">[], own: string) {
+  const ofTable = chains.filter(({ family, table }) => family === "inet" && table === TABLE);
+  if (ofTable.length === 0) return [];
+  const isLast = ofTable.every(({ chain }) => chain === own || !isMasqueradeChain(chain));
+  if (isLast) return [deleteTable(TABLE)];
+  const hasOwn = ofTable.some(({ chain }) => chain === own);
+  return hasOwn ? [flushChain(TABLE, own), deleteChain(TABLE, own)] : [];
 }

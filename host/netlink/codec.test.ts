@@ -151,6 +151,7 @@ test.each<[number, string]>([
   [17, "EEXIST"],
   [11, "EAGAIN"],
   [95, "EOPNOTSUPP"],
+  [85, "ERESTART"],
   [4096, "errno 4096"],
 ])("error %d has the name %s", (errno, name) => {
   expect(errnoName(errno)).toBe(name);

@@ -16,10 +16,14 @@ export class NetlinkError extends Error {
   }
 }
 
+/** The number of an error that the constants of node:os lack. nfnetlink answers it to a batch for another generation of the rules. */
+const ERESTART = 85;
+
 /** The name of an error number: 17 → `EEXIST`. Some numbers have two names; the kernel's sources use this one. */
 export function errnoName(errno: number): string {
   if (errno === ofSystem.errno.EAGAIN) return "EAGAIN";
   if (errno === ofSystem.errno.EOPNOTSUPP) return "EOPNOTSUPP";
+  if (errno === ERESTART) return "ERESTART";
   return Object.entries(ofSystem.errno).find(([, number]) => number === errno)?.[0] ?? `errno ${errno}`;
 }
 

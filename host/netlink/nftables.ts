@@ -48,11 +48,11 @@ const NFT_MSG = {
 /** struct nfgenmsg: family, version, id of the resource. */
 const nfgen = (family: number, resource = 0) => concat(Uint8Array.of(family, 0), be16(resource));
 
-const batchMark = (type: number): MessageInput => ({
+const batchMark = (type: number, attributes: readonly Attribute[] = []): MessageInput => ({
   type,
   flags: NLM_F_REQUEST,
   body: nfgen(0, NFNL_SUBSYS_NFTABLES),
-  attributes: [],
+  attributes,
 });
 
 const request = (
@@ -70,8 +70,34 @@ const request = (
 
 /** Carries out all requests, or throws the refusal of one and carries out none. */
 export function change(socket: NetlinkSocket, requests: readonly NetlinkRequest[]): void {
+  carryOut(socket, requests, []);
+}
+
+function carryOut(socket: NetlinkSocket, requests: readonly NetlinkRequest[], ofBatch: readonly Attribute[]): void {
   if (requests.length === 0) return;
-  socket.batch(batchMark(NFNL_MSG_BATCH_BEGIN), requests, batchMark(NFNL_MSG_BATCH_END));
+  socket.batch(batchMark(NFNL_MSG_BATCH_BEGIN, ofBatch), requests, batchMark(NFNL_MSG_BATCH_END));
+}
+
+/** NFNL_BATCH_GENID: the kernel refuses the batch with `ERESTART` if the rules have another generation. */
+const BATCH_GENERATION = 1;
+/** Another program would have to change the rules as many times in a row, each time in the same millisecond. */
+const MAX_CHANGES = 16;
+
+/**
+ * Carries out what `plan` returns, all or none. `plan` reads the rules: it is called again if any program changes them between its read and
+ * the change. Throws the refusal of a request, and `ERESTART` if that happens again and again.
+ */
+export function changeAsRead(socket: NetlinkSocket, plan: () => readonly NetlinkRequest[]): void {
+  for (let tries = 1; ; tries++) {
+    const generation = readGeneration(socket);
+    const requests = plan();
+    const ofBatch = generation === undefined ? [] : [[BATCH_GENERATION, be32(generation)] as const];
+    const isDone = unlessCode(tries === MAX_CHANGES ? [] : ["ERESTART"], () => {
+      carryOut(socket, requests, ofBatch);
+      return true;
+    });
+    if (isDone === true) return;
+  }
 }
 
 /** Creates a table of the family inet, if it does not exist. */

@@ -6,7 +6,8 @@ import { removeIdleNetworks, removeNetwork } from "../../cni/builtin/remove-netw
 import type { CniError } from "../../cni/error.ts";
 import type { CniVerb } from "../../cni/plugin-call.ts";
 import { createBridge, listLinks, readLink } from "../../host/netlink/links.ts";
-import { listChains } from "../../host/netlink/nftables.ts";
+import type { Netlink } from "../../host/netlink/netlink.ts";
+import { change, listChains, newChain, newTable } from "../../host/netlink/nftables.ts";
 import { hasNetwork } from "../bed/cleanup/bed-resources.ts";
 import { type CallInput, type Conf, createNode, NOTHING } from "./builtin-fixture.ts";
 import { outputIn } from "./network-namespaces.ts";
@@ -105,6 +106,32 @@ test.skipIf(!isRoot)("a network is removed together with its pods, and again wit
 });
 
 const THREE_DONE = ["done", "done", "done"];
+
+test.skipIf(!isRoot).each([
+  ["another network makes its rules", [newTable("berth"), newChain("berth", "masquerade-other")], ["masquerade-other"]],
+  ["another program changes its own rules", [newTable("theirs")], []],
+])("rules are removed when %s between the look and the removal", async (_what, requests, chains) => {
+  const pod = await node.addPod("c1");
+  await node.call("DEL", pod.id);
+  let looks = 0;
+  const netlink: Netlink = {
+    ...node.netlink,
+    openSocket(protocol) {
+      const socket = node.netlink.openSocket(protocol);
+      return {
+        ...socket,
+        dump(request) {
+          const found = socket.dump(request);
+          if (request.what === "list the nftables chains" && looks++ === 0) change(node.netfilter, requests);
+          return found;
+        },
+      };
+    },
+  };
+  await removeNetwork({ ...options(), netlink }, "pods");
+  expect(looks).toBe(2);
+  expect(remains()).toMatchObject({ chains, records: [], links: [] });
+});
 
 /** Two executors with caches of their own, and what a call of each ends with. */
 function createExecutors() {

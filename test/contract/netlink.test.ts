@@ -21,6 +21,7 @@ import { drop, equals, jump, leave, loadMeta } from "../../host/netlink/nft-expr
 import {
   addEntries,
   change,
+  changeAsRead,
   countRules,
   flushChain,
   hasChain,
@@ -303,6 +304,37 @@ describe.skipIf(!isRoot)("netlink on this kernel", () => {
     expect([...countRules(socket, "t")]).toEqual([["a", 1]]);
     expect([...countRules(socket, "absent")]).toEqual([]);
     expect(readGeneration(socket)).toBe(last);
+  });
+
+  test("a change of nftables that rests on a read is repeated as long as the rules change in between, sixteen times", () => {
+    const { socket } = fixture(NETLINK_NETFILTER);
+    change(socket, [newTable("t"), newChain("t", "a"), newChain("t", "b")]);
+    for (const [changes, expected] of [
+      [0, 1],
+      [1, 2],
+      [15, 16],
+    ] as const) {
+      let plans = 0;
+      changeAsRead(socket, () => {
+        plans += 1;
+        const rules = countRules(socket, "t").get("a") ?? 0;
+        if (plans <= changes) change(socket, [newRule("t", "a", [])]);
+        return Array.from({ length: rules + 1 }, () => newRule("t", "b", []));
+      });
+      // The last read has seen all changes.
+      const { a = 0, b = 0 } = Object.fromEntries(countRules(socket, "t"));
+      expect({ plans, a, b }).toEqual({ plans: expected, a: changes, b: changes + 1 });
+      change(socket, [flushChain("t", "a"), flushChain("t", "b")]);
+    }
+    const always = () => {
+      change(socket, [newRule("t", "a", [])]);
+      return [newRule("t", "b", [])];
+    };
+    expect(errorOf(() => changeAsRead(socket, always))).toMatchObject({ code: "ERESTART" });
+    expect([...countRules(socket, "t")]).toEqual([["a", 16]]);
+    // Other refusals are the caller's.
+    expect(errorOf(() => changeAsRead(socket, () => [newRule("t", "absent", [])]))).toMatchObject({ code: "ENOENT" });
+    changeAsRead(socket, () => []);
   });
 
   test("chains are listed, and those that forwarded packets enter have a policy", () => {

@@ -54,6 +54,8 @@ const PROTOCOL_VERSION = 1;
 const FIXED_BYTES = 16;
 /** The specification's limit of arrays within arrays. */
 const MAX_DEPTH = 32;
+/** The specification's limit of arrays, structs and variants within each other. */
+const MAX_TOTAL_DEPTH = 64;
 /** The specification's limit of a message. */
 const MAX_MESSAGE_BYTES = 128 * 1024 * 1024;
 
@@ -99,9 +101,13 @@ export function decodeMessage(
   if (length > MAX_MESSAGE_BYTES) throw new Error(`a message of ${length} bytes; D-Bus allows ${MAX_MESSAGE_BYTES}`);
   if (bytes.length < length) return undefined;
   const [fields] = decodeValues("a(yv)", bytes.subarray(0, headerLength), FIXED_BYTES - 4) as [[number, DbusVariant][]];
-  const named = fields.flatMap(([code, { value }]) => {
+  const named = fields.flatMap(([code, { signature, value }]) => {
     const name = FIELD_NAMES.find((each) => FIELDS[each].code === code);
-    return name === undefined ? [] : [[name, value] as const];
+    if (name === undefined) return [];
+    const expected = FIELDS[name].signature;
+    if (signature !== expected)
+      throw new Error(`header field ${code} of D-Bus has the type "${signature}", not "${expected}"`);
+    return [[name, value] as const];
   });
   const message = {
     kind: KINDS[bytes[1] ?? 0] ?? "invalid",
@@ -278,6 +284,7 @@ function decodeValues(signature: string, bytes: Uint8Array, start: number): read
     const number = NUMBERS[type];
     if (number === undefined) throw new Error(`"${type}" is no number of D-Bus`);
     align(number.bytes);
+    if (at + number.bytes > bytes.length) throw new Error("a number of D-Bus is longer than its message");
     const value = number.read(view, at);
     at += number.bytes;
     return value;
@@ -286,6 +293,7 @@ function decodeValues(signature: string, bytes: Uint8Array, start: number): read
     const length = Number(readNumber(lengthType));
     const end = at + length;
     if (end >= bytes.length) throw new Error("a text of D-Bus is longer than its message");
+    if (bytes[end] !== 0) throw new Error("a text of D-Bus does not end with a zero byte");
     const text = Buffer.from(bytes.subarray(at, end)).toString("utf8");
     at = end + 1;
     return text;
@@ -301,20 +309,31 @@ function decodeValues(signature: string, bytes: Uint8Array, start: number): read
       elements.push(read(elementType));
       if (at === before) throw new Error(`"${elementType}" is a type of D-Bus without bytes`);
     }
+    if (at > end) throw new Error("an element of an array of D-Bus is longer than the array");
     return elements;
   };
+  const readVariant = (): DbusVariant => {
+    const type = readText("y");
+    if (endOfType(type, 0) !== type.length) throw new Error(`a variant of D-Bus has more than one type: "${type}"`);
+    return { signature: type, value: read(type) };
+  };
+  const readContainer = (type: string): DbusValue => {
+    if (type.startsWith("a")) return readArray(type.slice(1));
+    if (type.startsWith("v")) return readVariant();
+    align(8);
+    return typesOf(type.slice(1, -1)).map(read);
+  };
+  let depth = 0;
   const read = (type: string): DbusValue => {
     const kind = type.charAt(0);
     if (kind === "s" || kind === "o") return readText("u");
     if (kind === "g") return readText("y");
-    if (kind === "a") return readArray(type.slice(1));
-    if (kind === "v") {
-      const variant = readText("y");
-      return { signature: variant, value: read(variant) };
-    }
-    if (kind !== "(" && kind !== "{") return readNumber(kind);
-    align(8);
-    return typesOf(type.slice(1, -1)).map(read);
+    if (!"av({".includes(kind)) return readNumber(kind);
+    depth += 1;
+    if (depth > MAX_TOTAL_DEPTH) throw new Error("a value of D-Bus has too many levels");
+    const value = readContainer(type);
+    depth -= 1;
+    return value;
   };
   return typesOf(signature).map(read);
 }

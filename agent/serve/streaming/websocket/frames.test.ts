@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { closeFrame, createFrameReader, Opcode, serverFrame, WebSocketError } from "./frames.ts";
+import { closeFrame, createFrameReader, Opcode, serverFrame } from "./frames.ts";
 
 /** A frame of a client. */
 function clientFrame(opcode: number, text: string, { isFinal = true, mask = [1, 2, 3, 4] } = {}): Buffer {
@@ -98,18 +98,6 @@ describe("the reader of WebSocket frames", () => {
       })();
       expect(error).toMatchObject({ name: "WebSocketError", code });
     });
-
-  test("takes any bytes without another error than its own", () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-        try {
-          eventsOf(Buffer.from(bytes));
-        } catch (error) {
-          expect(error).toBeInstanceOf(WebSocketError);
-        }
-      }),
-    );
-  });
 });
 
 test("frames of a server have the shortest length, and a close has its code", () => {

@@ -194,16 +194,27 @@ test(
   "any text parses or throws a QuantityError",
   () => {
     const nearly = fc.stringMatching(/^[+-]?[0-9.]{0,40}[eEinumkKMGTP]{0,3}[-+]?[0-9]{0,12}$/);
+    const usual = fc
+      .tuple(
+        fc.constantFrom("", "-", "+", "."),
+        fc.nat(),
+        fc.constantFrom("", ".", ".5"),
+        fc.constantFrom("", "m", "Ki", "G", "e3", "x"),
+      )
+      .map((parts) => parts.join(""));
+    let parsed = 0;
     fc.assert(
-      fc.property(fc.oneof(fc.string(), nearly), (input) => {
+      fc.property(fc.oneof(fc.string(), nearly, usual), (input) => {
         try {
           formatQuantity(parseQuantity(input));
+          parsed += 1;
         } catch (error) {
           expect(error).toBeInstanceOf(QuantityError);
         }
       }),
       { numRuns },
     );
+    expect(parsed).toBeGreaterThanOrEqual(Math.floor(numRuns / 20));
   },
   timeoutMs,
 );

@@ -85,16 +85,27 @@ test(
     const nearly = fc.stringMatching(
       /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$/,
     );
+    /** A time with at most one other character. */
+    const mutated = fc
+      .tuple(fc.nat(), fc.constantFrom("Z", "+02:00", "-23:59"), fc.nat(40), fc.constantFrom(..."0129-:TZ."))
+      .map(([epochMs, offset, at, character]) => {
+        const text = formatMicroTime(epochMs).replace("Z", offset);
+        return text.slice(0, at) + (at < text.length ? character : "") + text.slice(at + 1);
+      });
+    let parsed = 0;
     fc.assert(
-      fc.property(fc.oneof(fc.string(), nearly), (text) => {
+      fc.property(fc.oneof(fc.string(), nearly, { weight: 3, arbitrary: mutated }), (text) => {
         try {
-          expect(parseTime(text)).toBeNumber();
+          const epochMs = parseTime(text);
+          expect(Number.isSafeInteger(epochMs)).toBe(true);
+          parsed += 1;
         } catch (error) {
           expect(error).toBeInstanceOf(TimeError);
         }
       }),
       { numRuns },
     );
+    expect(parsed).toBeGreaterThanOrEqual(Math.floor(numRuns / 20));
   },
   timeoutMs,
 );

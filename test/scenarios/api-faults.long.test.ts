@@ -108,7 +108,7 @@ function conflicting(kube: FakeKube): () => void {
 }
 
 const faults: Readonly<Record<string, Fault>> = {
-  "is down": { start: down, recoverySeconds: 3 },
+  "is down": { start: down, recoverySeconds: 2 },
   "answers 429": {
     start: failWith("TOO_MANY_REQUESTS", "too many requests", { status: 429, retryAfterMs: 1000 }),
     recoverySeconds: 8,
@@ -116,9 +116,9 @@ const faults: Readonly<Record<string, Fault>> = {
   "answers 500": { start: failWith("SERVER", "etcd is unavailable", { status: 500 }), recoverySeconds: 8 },
   "answers 401": { start: failWith("UNAUTHORIZED", "Unauthorized", { status: 401 }), recoverySeconds: 8 },
   "is behind a proxy that answers anything": { start: behindBrokenProxy, recoverySeconds: 8 },
-  hangs: { start: hanging, recoverySeconds: 3 },
+  hangs: { start: hanging, recoverySeconds: 2 },
   "executes calls and loses the answers": { start: withLostAnswers, recoverySeconds: 8 },
-  "is down and compacts its history": { start: forgetting, recoverySeconds: 3 },
+  "is down and compacts its history": { start: forgetting, recoverySeconds: 2 },
   "is down and forbids everything after its start": { start: forbiddingAtFirst, recoverySeconds: 8 },
   "cannot write": { start: failingWrites, recoverySeconds: 8, keepsWatches: true },
   "answers each status patch with a conflict": { start: conflicting, recoverySeconds: 8, keepsWatches: true },

@@ -21,6 +21,7 @@ for (const source of ["cri-events", "containerd-events"] as const)
       logDir: "/logs",
       hasLoggedReady: async () => true,
       features: { userNamespaces: true, recursiveReadOnlyMounts: true, supplementalGroupsPolicy: true },
+      answers: { sandboxStats: "listed", sandboxUpdate: "accepted" },
       source,
       end: async () => {},
     };

@@ -28,6 +28,8 @@ export interface Program {
   readonly onTerm?: "exits" | "ignores";
   /** Makes StartContainer fail, as for a binary that does not exist. */
   readonly startError?: string;
+  /** What it writes to its root file system, once it has started. */
+  readonly writtenBytes?: number;
 }
 
 /** The result of a command that is run in a container by ExecSync. */
@@ -67,6 +69,8 @@ export interface FakeContainer {
   resources: LinuxContainerResources;
   /** What ContainerStats reports of it; undefined for no figure. */
   memoryUsageBytes: bigint | undefined;
+  /** The used bytes of its writable layer. An empty one has a directory. */
+  writableBytes: bigint;
   state: ContainerState;
   startedAt: bigint;
   finishedAt: bigint;

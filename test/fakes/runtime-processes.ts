@@ -122,6 +122,7 @@ export class FakeProcesses {
       createdAt: this.#nanoseconds(),
       resources: config.linux?.resources ?? LinuxContainerResources.fromPartial({}),
       memoryUsageBytes: 1_048_576n,
+      writableBytes: 4096n,
       state: ContainerState.CONTAINER_CREATED,
       startedAt: 0n,
       finishedAt: 0n,
@@ -139,13 +140,14 @@ export class FakeProcesses {
 
   /** Starts the container's program. Throws if that cannot be started. */
   start(container: FakeContainer): void {
-    const { exitsAfterMs, exitCode = 0, startError } = this.#programOf(container);
+    const { exitsAfterMs, exitCode = 0, startError, writtenBytes = 0 } = this.#programOf(container);
     if (startError !== undefined) {
       const message = `failed to create containerd task: ${startError}`;
       this.#failStart(container, message);
       throw unknownError("startContainer", message);
     }
     this.setRunning(container);
+    container.writableBytes += BigInt(writtenBytes);
     if (exitsAfterMs !== undefined)
       container.cancelTimer = this.#clock.wakeAt(this.#clock.now() + exitsAfterMs, () =>
         this.exit(container, exitCode),

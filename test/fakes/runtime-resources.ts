@@ -94,13 +94,13 @@ export class FakeRuntimeResources extends FakeRuntimeStreaming {
 }
 
 function toContainerStats(container: FakeContainer): ContainerStats {
-  const { id, config, memoryUsageBytes: value } = container;
+  const { id, config, memoryUsageBytes: value, writableBytes } = container;
   return ContainerStats.fromPartial({
     attributes: { id, labels: config.labels, ...(config.metadata && { metadata: config.metadata }) },
     ...(isRunning(container) && {
       cpu: { usageCoreNanoSeconds: { value: 1_000_000n } },
       memory: value === undefined ? {} : { usageBytes: { value }, workingSetBytes: { value } },
     }),
-    writableLayer: { usedBytes: { value: 4096n } },
+    writableLayer: { usedBytes: { value: writableBytes } },
   });
 }

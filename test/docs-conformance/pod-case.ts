@@ -74,7 +74,7 @@ export async function runPod({
   features,
   before,
 }: DocsPod = {}): Promise<PodRun> {
-  const harness = await createHarness({ isInCluster: true, waitsForExits: true, ...options });
+  const harness = await createHarness({ isInCluster: true, waitsForExits: true, regressions: "any", ...options });
   const statuses: PodStatus[] = [];
   harness.kube.after.patch = async (about) => {
     const status = about.endsWith("/web/status") ? (await readPod(harness, "web"))?.status : undefined;

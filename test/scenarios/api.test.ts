@@ -6,6 +6,7 @@ import { pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { apiScenario, finalStateOf, inCluster, runInCluster } from "./api-scenario.ts";
+import type { ExpectedRegression } from "./harness/expected-regressions.ts";
 import { createHarness, makePod } from "./harness.ts";
 
 const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
@@ -279,12 +280,22 @@ test("a static pod with a duplicate name causes one event for as long as the con
   expect(await harness.events("web-node")).toEqual([`2x Warning FailedValidation: ${what}`]);
 });
 
+/** The restored manifest is another pod of the same uid, and its mirror pod is the one from before the outage. */
+const anotherLife: readonly ExpectedRegression[] = [
+  { rule: "address", why: "The pod has a new sandbox." },
+  { label: "a", rule: "container id", why: "The container is the first of the new sandbox." },
+  { label: "a", rule: "start", why: "The container has started after the one before the outage." },
+].map((each) => ({ pod: "web-node", ...each }));
+
 test("a manifest removed and restored during an outage of the API server is reported with its new container", async () => {
-  const harness = await runInCluster(async (first) => {
-    await first.setManifests(makePod("web"));
-    first.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
-    await first.advance("5s");
-  });
+  const harness = await runInCluster(
+    async (first) => {
+      await first.setManifests(makePod("web"));
+      first.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      await first.advance("5s");
+    },
+    { regressions: anotherLife },
+  );
   const reportedContainerID = async () =>
     (await harness.kube.user.list(pods(), {})).items[0]?.status?.containerStatuses?.[0]?.containerID;
   const before = await reportedContainerID();

@@ -24,12 +24,12 @@ import { FakeNetworkFiles } from "../fakes/network-files.ts";
 import { FakeNetworkMounts } from "../fakes/network-mounts.ts";
 import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
-import { seededRandom } from "../random.ts";
 import { statusRegressions } from "../status-regressions.ts";
 import { cgroupSeam } from "./harness/cgroup-seam.ts";
 import { type AgentLifetime, createDeaths, type Deaths } from "./harness/deaths.ts";
 import { diskSeam } from "./harness/disk-seam.ts";
-import { exitLags, printSeed, seed } from "./harness/exit-lags.ts";
+import { withLags } from "./harness/exit-lags.ts";
+import { expectRegressionsAtEnd } from "./harness/expected-regressions.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
 import { kubeSeam } from "./harness/kube-seam.ts";
 import { harnessFacts, harnessNode } from "./harness/local-node.ts";
@@ -361,12 +361,12 @@ export class AgentHarness {
   }
 }
 
-/** A static pod as decoded from a manifest: the named containers with busybox, unless the spec has others. */
 /** A pod leaves out the volumes that no container mounts. */
 function mountsOfAll({ volumes }: Partial<PodSpec>): Partial<Container> {
   return volumes === undefined ? {} : { volumeMounts: volumes.map(({ name }) => ({ name, mountPath: `/${name}` })) };
 }
 
+/** A static pod as decoded from a manifest: the named containers with busybox, unless the spec has others. */
 export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: readonly string[] = ["a"]): Pod {
   const manifest: Pod = {
     apiVersion: "v1",
@@ -377,15 +377,11 @@ export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: r
   return staticPod(manifest, { nodeName: "node", source: { kind: "file", path: `/manifests/${name}.yaml` } });
 }
 
-/** The options of a harness with random lags, unless they choose the lags. */
-function withLags(options: HarnessOptions): HarnessOptions {
-  if (options.exitLagMs !== undefined || options.hasShortLag === true) return options;
-  printSeed();
-  return { waitsForExits: true, ...options, exitLagMs: exitLags(seededRandom(seed)) };
-}
-
+/** Creates a node for the test that runs, which fails if a status regresses that the options do not name. */
 export async function createHarness(options: HarnessOptions = {}): Promise<AgentHarness> {
   const harness = new AgentHarness(withLags(options));
+  if (options.dieAfterCall === undefined)
+    expectRegressionsAtEnd(() => harness.statusRegressions(), options.regressions);
   await harness.disk.at("/").makeFolder("root", 0o750);
   await harness.disk.at("/").makeFolder("logs", 0o755);
   await harness.network?.prepare();

@@ -93,7 +93,8 @@ for (const [spec, problem] of malformedSpecs)
   });
 
 test("an unknown phase and an annotation of 300 KB cause no action and no patch", async () => {
-  const harness = await createHarness(inCluster);
+  const why = "Another client writes the unknown phase.";
+  const harness = await createHarness({ ...inCluster, regressions: [{ pod: "odd", rule: "phase", why }] });
   await harness.start();
   await harness.apply("odd");
   await harness.advance("5s");

@@ -171,7 +171,9 @@ scenario(
 );
 
 test("a new agent keeps a ready pod ready, probes it within a period, and reports the result", async () => {
-  const harness = await createHarness({ isInCluster: true });
+  const why = "The readiness probe fails three times.";
+  const regressions = [{ pod: "web", label: "a", rule: "readiness", why }];
+  const harness = await createHarness({ isInCluster: true, regressions });
   await harness.start();
   await harness.apply("web", withProbes({ readinessProbe: execProbe("ready") }));
   await harness.advance("30s");

@@ -1,10 +1,15 @@
 // Exits that containerd's own event reports some time before the runtime's status shows them.
 import { expect, test } from "bun:test";
+import type { ExpectedRegression } from "./harness/expected-regressions.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
 /** A node in a cluster that runs the pod `web`; the runtime's status lags behind each exit. */
-async function runWeb(lagMs: number, spec: Parameters<AgentHarness["apply"]>[1] = {}) {
-  const harness = await createHarness({ isInCluster: true, exitLagMs: () => lagMs });
+async function runWeb(
+  lagMs: number,
+  spec: Parameters<AgentHarness["apply"]>[1] = {},
+  regressions: readonly ExpectedRegression[] = [],
+) {
+  const harness = await createHarness({ isInCluster: true, exitLagMs: () => lagMs, regressions });
   await harness.start();
   await harness.apply("web", spec);
   await harness.advance("5s");
@@ -60,7 +65,8 @@ test("an agent that starts before the status shows the exit keeps the back-off o
 });
 
 test("an exit that the runtime never shows is withdrawn 41 s after it, also by another agent", async () => {
-  const harness = await runWeb(3_600_000);
+  const why = "The runtime's status, which the kubelet alone reads, says for 41 s that the container runs.";
+  const harness = await runWeb(3_600_000, {}, [{ pod: "web", label: "a", rule: "end", why }]);
   await harness.exit("a", 3);
   harness.kill();
   await harness.start();

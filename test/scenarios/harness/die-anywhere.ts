@@ -3,6 +3,7 @@ import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import type { FakeRuntime } from "../../fakes/runtime.ts";
 import type { AgentHarness } from "../harness.ts";
 import { duplicateInstances } from "./duplicate-instances.ts";
+import { ruleOf } from "./expected-regressions.ts";
 
 /** What a repeated scenario needs of its harness. */
 export interface ScenarioHarness
@@ -105,9 +106,8 @@ async function runWithDeath<Harness extends ScenarioHarness>(
  * becomes unready by its probe, or one that `RestartAllContainers` removes.
  */
 function newRegressions(before: readonly string[], after: readonly string[]): readonly string[] {
-  const labelOf = (line: string) => line.split(" regressed: ")[0];
-  const known = new Set(before.map(labelOf));
-  return after.filter((line) => !known.has(labelOf(line)));
+  const known = new Set(before.map(ruleOf));
+  return after.filter((line) => !known.has(ruleOf(line)));
 }
 
 const MAX_DIFFERENT_LINES = 20;

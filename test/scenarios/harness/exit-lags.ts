@@ -1,4 +1,6 @@
 // By how long the runtime's status lags behind exits on the nodes of scenarios and docs conformance tests.
+import { seededRandom } from "../../random.ts";
+import type { HarnessOptions } from "./harness-options.ts";
 
 /** Selects the lags, and all else that is random in these tests, such as the calls after which the agent dies. BERTH_SEED repeats it. */
 export const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
@@ -14,8 +16,15 @@ export function exitLags(random: () => number): () => number {
 let printedFor: string | undefined;
 
 /** Prints the seed once per test file, for the case that a test fails: bun's hooks do not learn whether one has failed. */
-export function printSeed(): void {
+function printSeed(): void {
   if (printedFor === Bun.main) return;
   printedFor = Bun.main;
   console.log(`BERTH_SEED=${seed} repeats the lags of exits`);
+}
+
+/** The options of a harness with random lags, unless they choose the lags. */
+export function withLags(options: HarnessOptions): HarnessOptions {
+  if (options.exitLagMs !== undefined || options.hasShortLag === true) return options;
+  printSeed();
+  return { waitsForExits: true, ...options, exitLagMs: exitLags(seededRandom(seed)) };
 }

@@ -4,6 +4,7 @@ import type { NodeRule } from "../../../agent/decide/node/node.ts";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import type { CgroupDriver, ChangeDetectionStrategy } from "../../../proto/kubelet/config.ts";
 import type { AgentHarness } from "../harness.ts";
+import type { ExpectedRegression } from "./expected-regressions.ts";
 
 /** In what the nodes of scenarios differ. */
 export interface HarnessOptions {
@@ -54,4 +55,10 @@ export interface HarnessOptions {
    * agent has seen them. False by default where the lags are chosen.
    */
   readonly waitsForExits?: boolean;
+  /**
+   * The steps back of statuses in the API that are right on this node; none by default. Without `dieAfterCall` any other
+   * one fails the test, and so does one of these that the test does not show. The docs conformance tests, which look at
+   * what a sentence says, let `any` pass.
+   */
+  readonly regressions?: readonly ExpectedRegression[] | "any";
 }

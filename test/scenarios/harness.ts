@@ -84,6 +84,7 @@ export class AgentHarness {
   readonly #deaths: Deaths;
   #lifetime: AgentLifetime | undefined;
   #stopped: Promise<void> = Promise.resolve();
+  #starts = 0;
   #manifests: readonly ManifestPod[] = [];
   #desired: DesiredPods | undefined;
 
@@ -129,6 +130,9 @@ export class AgentHarness {
     const log = this.#lines.createLog(lifetime.signal);
     const kube = kubeSeam(this.kube, lifetime);
     const runtime = runtimeSeam(this.runtime, lifetime);
+    // Each agent names its events otherwise, in the order of the agents.
+    const random = () => this.#starts / 1000;
+    this.#starts += 1;
     const addresses = () => this.hostIPs;
     const cgroups = this.#options.hasCgroups === true ? cgroupSeam(this.cgroups, lifetime) : undefined;
     const rules = this.#options.nodeRules;
@@ -168,7 +172,7 @@ export class AgentHarness {
       hasNoSource: false,
       ...(this.#options.isInCluster === true && {
         clusterAccess: createClusterAccess({
-          recorder: createEventRecorder({ kube, nodeName: "node", clock, log, delayMs: 0 }),
+          recorder: createEventRecorder({ kube, nodeName: "node", clock, log, random, delayMs: 0 }),
           kube,
           nodeName: "node",
           random: () => 0,

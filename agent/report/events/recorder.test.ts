@@ -14,7 +14,7 @@ function createFixture(delayMs = 0) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const kube = new FakeKube({ clock });
-  const recorder = createEventRecorder({ kube, nodeName: "n", clock, log, delayMs });
+  const recorder = createEventRecorder({ kube, nodeName: "n", clock, log, random: () => 0, delayMs });
   const record = (message: string, name = "web") =>
     recorder.record(about(name), { type: "Normal", reason: "Tried", message });
   const all = async () => (await kube.user.list(events("shop"), {})).items;
@@ -34,6 +34,16 @@ test("an event is created once, and repetitions increase its count", async () =>
   await recorder.settled();
   expect(await stored()).toEqual(["2x m"]);
   expect(requests().map((call) => call.split(" ")[0]!)).toEqual(["create", "patch"]);
+});
+
+test("two agents that record in the same millisecond name their events otherwise", async () => {
+  const { clock, log, kube, recorder, record, stored } = createFixture();
+  const next = createEventRecorder({ kube, nodeName: "n", clock, log, random: () => 0.5, delayMs: 0 });
+  record("first");
+  next.record(about(), { type: "Normal", reason: "Tried", message: "second" });
+  for (const each of [recorder, next]) await each.settled();
+  // The agent that names its event like an existing one takes its request for a repeated one.
+  expect((await stored()).toSorted()).toEqual(["1x first", "1x second"]);
 });
 
 test("an event is sent after the delay, with those that have come since, and at once when its recorder settles", async () => {

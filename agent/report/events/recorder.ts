@@ -30,6 +30,8 @@ export interface EventRecorderOptions {
   readonly nodeName: string;
   readonly clock: Clock;
   readonly log: Log;
+  /** From 0 up to 1. */
+  readonly random: () => number;
   /** How long an event waits for the next ones, milliseconds; default: `EVENT_DELAY_MS`. */
   readonly delayMs?: number;
 }
@@ -45,14 +47,17 @@ const MAX_CONCURRENT = 8;
 /** FORBIDDEN is retried this often in a row, which is about six seconds. */
 const MAX_FORBIDDEN = 7;
 const NANOS = 1_000_000n;
+/** Half of them, so that the names of one millisecond increase. */
+const FIRST_SEQUENCES = 500_000;
 
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
-  const { kube, nodeName, clock, log, delayMs = EVENT_DELAY_MS } = options;
+  const { kube, nodeName, clock, log, random, delayMs = EVENT_DELAY_MS } = options;
   const correlator = createEventCorrelator();
   const queue = createEventQueue(MAX_WAITING);
   const stopping = new AbortController();
   const logRejection = createRejectionLog(log);
-  let sequence = 0n;
+  // Another agent may have named events in the same millisecond: a clock that is not kept begins at the same time again.
+  let sequence = BigInt(Math.trunc(random() * FIRST_SEQUENCES));
   const sender = createCoalescingWorker(sendAll);
   let retryWait: AbortController | undefined;
   let cancelDelay: (() => void) | undefined;

@@ -94,7 +94,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
   const connection = createKubeConnection({ ...requestOptions, clock, log, random, onAttempt });
   const kube = createKubeClient({ connection, clock, log, random });
   const watchedClient = withWatchHealth(kube, clock);
-  const recorder = createEventRecorder({ kube: watchedClient.kube, nodeName, clock, log });
+  const recorder = createEventRecorder({ kube: watchedClient.kube, nodeName, clock, log, random });
   const nodeChanges = createEventSource<[node: Node | undefined]>();
   const mirrorChanges = createEventSource<Parameters<MirrorNetworkStatus["onMirror"]>>();
   const nodeStart = createNodeStartRecorder(options.metrics, clock, nodeStartTimes);

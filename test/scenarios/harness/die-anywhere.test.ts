@@ -33,6 +33,7 @@ function scenarioOf(
         diedAfter,
         mutatingCalls: CALLS.length,
         runtime: { timeline: [] },
+        kube: { objects: { history: [] } },
         statusRegressions: () => [],
         showExits: async () => {},
         end: END,
@@ -99,6 +100,22 @@ test("two instances of a container that were live at once fail, although the end
   const change = (id: string): RuntimeChange => ({ kind: "container", change: "created", at: 0, role: "uid/a", id });
   const { message } = await failureOf(scenarioOf(() => ({ runtime: { timeline: [change("1"), change("2")] } })));
   expect(message).toContain("\nLive at once as container uid/a: 1, 2\n");
+});
+
+test("an event of a container that is repeated fails, although the end is the same, with a death and without", async () => {
+  const involvedObject = { namespace: "default", name: "web", uid: "uid", fieldPath: "spec.containers{a}" };
+  const metadata = { name: "web.1", uid: "", resourceVersion: "" };
+  const object = { metadata, involvedObject, reason: "Started", count: 1, lastTimestamp: "2026-01-01T00:00:00Z" };
+  const history = [{ type: "ADDED", resource: "events", version: 1, object, before: undefined }] as const;
+  const kube = { objects: { history: [...history] } };
+  const line = "Started of default/web/a is repeated: it was started 0 times";
+  const { message } = await failureOf(scenarioOf(() => ({ kube })));
+  expect(message).toContain(`\n${line}\n`);
+  const { create, ...others } = scenarioOf();
+  const always = async (dieAfterCall?: number) => ({ ...(await create(dieAfterCall)), kube });
+  await expect(dieAnywhere({ ...others, create: always }, {})).rejects.toThrow(
+    `"the container's "web" pod (a) starts" without a death:\n${line}`,
+  );
 });
 
 test("the command that repeats a death has the seed and the source of the events", async () => {

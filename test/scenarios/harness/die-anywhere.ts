@@ -1,14 +1,17 @@
 import { join, relative } from "node:path";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
+import type { FakeKube } from "../../fakes/kube.ts";
 import type { FakeRuntime } from "../../fakes/runtime.ts";
 import type { AgentHarness } from "../harness.ts";
 import { duplicateInstances } from "./duplicate-instances.ts";
 import { ruleOf } from "./expected-regressions.ts";
+import { repeatedEvents } from "./repeated-events.ts";
 
 /** What a repeated scenario needs of its harness. */
 export interface ScenarioHarness
   extends Pick<AgentHarness, "course" | "diedAfter" | "mutatingCalls" | "statusRegressions" | "showExits"> {
   readonly runtime: Pick<FakeRuntime, "timeline">;
+  readonly kube: { readonly objects: Pick<FakeKube["objects"], "history"> };
 }
 
 /** A scenario that is repeated for every call after which the agent may die, and has to end the same each time. */
@@ -37,8 +40,8 @@ export async function endStateOf(harness: AgentHarness): Promise<readonly string
 
 /**
  * Runs a scenario without a death, and then once for each death. Throws if an end differs, if two instances of a
- * sandbox or container were live at once, or if a pod's status in the API regresses
- * only after a death. Returns the end.
+ * sandbox or container were live at once, if a pod's status in the API regresses only after a death, or if an event of a
+ * container is repeated. Returns the end.
  */
 export async function dieAnywhere<Harness extends ScenarioHarness>(
   scenario: RepeatedScenario<Harness>,
@@ -47,6 +50,8 @@ export async function dieAnywhere<Harness extends ScenarioHarness>(
   const undisturbed = await scenario.create();
   await scenario.run(undisturbed);
   const end = await scenario.endOf(undisturbed);
+  const repeated = repeatedEventsOf(undisturbed, 0);
+  if (repeated.length > 0) throw new Error([`"${scenario.name}" without a death:`, ...repeated].join("\n"));
   for (const dieAfterCall of selectDeaths(scenario, undisturbed.mutatingCalls, env)) {
     const harness = await scenario.create(dieAfterCall);
     const [failure, cause] = await runWithDeath(scenario, harness, { end, undisturbed });
@@ -95,11 +100,15 @@ async function runWithDeath<Harness extends ScenarioHarness>(
     const title = "The end states differ (- without the death, + with it):";
     const duplicates = duplicateInstances(harness.runtime.timeline);
     const regressions = newRegressions(undisturbed.statusRegressions(), harness.statusRegressions());
-    return [[...(difference.length > 0 ? [title, ...difference] : []), ...duplicates, ...regressions]];
+    const repeated = repeatedEventsOf(harness, 1);
+    return [[...(difference.length > 0 ? [title, ...difference] : []), ...duplicates, ...regressions, ...repeated]];
   } catch (error) {
     return [[`The scenario fails: ${error instanceof Error ? error.message : error}`], error];
   }
 }
+
+const repeatedEventsOf = ({ kube, runtime }: ScenarioHarness, deaths: number): readonly string[] =>
+  repeatedEvents({ history: kube.objects.history, timeline: runtime.timeline, deaths });
 
 /**
  * The regressions of statuses that happen only after the death. Some scenarios have others, too: a container that

@@ -164,11 +164,14 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     const uids = [before.metadata.uid!];
     expect(await cluster.runningUids()).toEqual({ containers: uids, sandboxes: uids });
     expect(await cluster.kubectl("get", "node", node.name, "--output=jsonpath={.status.nodeInfo.bootID}")).toBe(bootId);
-    const events = await pollUntil("the event of the reboot", 20_000, async () => {
+    const ofPod = (all: readonly Event[], name: string) =>
+      all.filter(({ involvedObject, reason }) => involvedObject.name === "kept" && reason === name);
+    // The agent sends one event of each object at a time, so the event of the node overtakes those of the pod's start.
+    const events = await pollUntil("the events of the reboot and of both starts", 20_000, async () => {
       const { items } = JSON.parse(await cluster.kubectl("get", "events", "--output=json")) as {
         readonly items: readonly Event[];
       };
-      return items.some(({ reason }) => reason === "Rebooted") && items;
+      return items.some(({ reason }) => reason === "Rebooted") && ofPod(items, "Started").length >= 2 && items;
     });
     // The API server writes warnings of its own, for example about cluster IPs that it repairs.
     // Each agent that starts on this machine warns of its cgroups. A pod of the test before may have had a failed probe.
@@ -180,9 +183,8 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
         (kind !== "Pod" || name === "kept"),
     );
     expect(warnings.map(({ message }) => message)).toEqual([`Node ${node.name} has been rebooted, boot id: ${bootId}`]);
-    const ofPod = events.filter(({ involvedObject }) => involvedObject.name === "kept");
-    expect(ofPod.filter(({ reason }) => reason === "SandboxChanged").map(({ count }) => count)).toEqual([1]);
-    expect(ofPod.filter(({ reason }) => reason === "Started").map(({ count }) => count)).toEqual([1, 1]);
+    expect(ofPod(events, "SandboxChanged").map(({ count }) => count)).toEqual([1]);
+    expect(ofPod(events, "Started").map(({ count }) => count)).toEqual([1, 1]);
     await cluster.kubectl("delete", "pod", "kept", "--timeout=180s");
     await cluster.waitUntilEmpty();
   });

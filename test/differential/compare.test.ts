@@ -3,10 +3,9 @@ import {
   compareRuns,
   type Finding,
   fieldsOf,
-  findStaleEntries,
   findStalePods,
   findUnboundedAgreements,
-  findUnrecordedEntries,
+  findUnrecordedPods,
   formatFindings,
   joinRuns,
   type KnownDifference,
@@ -45,7 +44,7 @@ test("reports noise when the kubelet's runs disagree and Berth equals one of the
   expect(kinds({ x: "1" }, { x: "2" }, {})).toEqual(["difference x"]);
 });
 
-test("an entry that may agree has Berth's counts beside the kubelet's only one, or the instance after it", () => {
+test("an entry that may agree has Berth's counts beside the kubelet's only one, the instance after it, or messages of events", () => {
   const { deliberate, timingDependent } = knownDifferences;
   expect(findUnboundedAgreements([...deliberate, ...timingDependent])).toEqual([]);
   const count: KnownDifference = { ...entry, mayAgree: true, kubelet: "×2", berth: ["×1", "×3"] };
@@ -66,11 +65,18 @@ test("an entry that may agree has Berth's counts beside the kubelet's only one, 
     { kubelet: /^INSTANCE 1/ },
     { kubelet: "INSTANCE", berth: "INSTANCE" },
   ];
-  const planted = [
+  const { kubelet: _, ...ofBerthAlone } = entry;
+  const message = { ...ofBerthAlone, mayAgree: true, berth: ["a", "b"], eventReasons: ["Failed"] } as const;
+  const { eventReasons: __, ...ofNoEvent } = message;
+  const planted: readonly KnownDifference[] = [
+    ofNoEvent,
+    { ...message, berth: /^a/ },
+    { ...message, berth: ["a", undefined] },
+    { ...message, kubelet: "c" },
     ...others.map((other) => ({ ...count, ...other })),
     ...otherInstances.map((other) => ({ ...instance, ...other })),
   ];
-  expect(findUnboundedAgreements([count, instance, ...planted])).toEqual(planted);
+  expect(findUnboundedAgreements([count, instance, message, ...planted])).toEqual(planted);
 });
 
 test("reports listed timing-dependent values as noise where the kubelet's runs differ, and other values as a difference", () => {
@@ -253,36 +259,61 @@ test("compares the order of only those events that all sides have", () => {
   ]);
 });
 
-test("an entry is stale when no finding matches it", () => {
-  const found = (a: string, b: string, berth: string) =>
+test("a pod is stale that an entry names and that no longer shows the difference", () => {
+  const found = (pod: string, kubelet: readonly string[], berth: string) =>
     compareRuns(
-      { pod: "p", kubelet: joinRuns([rows({ x: a }), rows({ x: b })]), berth: rows({ x: berth }) },
-      { deliberate: [entry], timingDependent: [] },
+      { pod, kubelet: joinRuns(kubelet.map((x) => rows({ x }))), berth: rows({ x: berth }) },
+      { deliberate: [{ ...entry, pod: /./ }], timingDependent: [] },
     );
-  expect(findStaleEntries([entry], found("1", "1", "2"))).toEqual([]);
-  expect(findStaleEntries([entry], found("0", "1", "2"))).toEqual([]);
-  expect(findStaleEntries([entry], found("1", "1", "3"))).toEqual([entry]);
-  expect(findStaleEntries([entry], [])).toEqual([entry]);
-  expect(findStaleEntries([{ ...entry, mayAgree: true }], [])).toEqual([]);
+  const ofTwo = { ...entry, pod: ["p", "q"] };
+  const shown = found("p", ["1", "1"], "2");
+  const stale = (entries: readonly KnownDifference[], findings: readonly Finding[]) =>
+    findStalePods(entries, findings, ["p", "q", "r"]);
+  expect(stale([ofTwo], [...shown, ...found("q", ["1", "1"], "2")])).toEqual([]);
+  expect(stale([ofTwo], [...shown, ...found("q", ["0", "1"], "2")])).toEqual([]);
+  // The pod shows what the kubelet shows, or another value, or only another pod shows the difference.
+  expect(stale([ofTwo], [...shown, ...found("q", ["1", "1"], "1")])).toEqual(["x: q"]);
+  expect(stale([ofTwo], [...shown, ...found("q", ["1", "1"], "3")])).toEqual(["x: q"]);
+  expect(stale([ofTwo], [...shown, ...found("r", ["1", "1"], "2")])).toEqual(["x: q"]);
+  expect(stale([ofTwo], [])).toEqual(["x: p, q"]);
+  // A pattern names each pod that it matches, and has to match one.
+  expect(stale([{ ...entry, pod: /^[pr]$/ }], shown)).toEqual(["x: r"]);
+  expect(stale([{ ...entry, pod: /^s$/ }], shown)).toEqual(["x: no pod matches /^s$/"]);
+  expect(stale([{ ...entry, pod: "s" }], shown)).toEqual(["x: s"]);
+  expect(stale([{ ...ofTwo, mayAgree: true }], [])).toEqual([]);
 });
 
-test("an entry is stale when no recorded run has the kubelet's side of it", () => {
-  const recording = new Map([["p", joinRuns([rows({ x: "0" }), rows({ x: "1" })])]]);
+test("a side that agrees with Berth is no difference", () => {
+  const same: KnownDifference = { ...entry, kubelet: ["1", "2"] };
+  const found: Finding = { pod: "p", field: "x", kubelet: ["2", "3"], berth: "2", kind: "noise" };
+  expect(findStalePods([same], [found], ["p"])).toEqual(["x: p"]);
+  expect(findStalePods([same], [{ ...found, kubelet: ["2", "1"] }], ["p"])).toEqual([]);
+});
+
+test("a pod is unrecorded whose recording lacks the kubelet's side of its entry", () => {
+  const recording = new Map([
+    ["p", joinRuns([rows({ x: "0" }), rows({ x: "1" })])],
+    ["q", joinRuns([rows({ x: "0" })])],
+  ]);
   const { kubelet: _, ...ofBerthAlone } = entry;
   const absent = { ...ofBerthAlone, field: "y" };
-  expect(findUnrecordedEntries([entry, absent], recording)).toEqual([]);
-  const stale = [{ ...entry, kubelet: "3" }, { ...entry, pod: "q" }, { ...entry, field: "y" }, ofBerthAlone];
-  expect(findUnrecordedEntries(stale, recording)).toEqual(stale);
-});
-
-test("a pod is stale that an entry names and no finding is about", () => {
-  const pods = ["p", "q", "r"];
-  const ofBoth = { ...entry, pod: ["p", "q"] };
-  const found: Finding = { pod: "p", field: "x", kubelet: ["1", "1"], berth: "2", kind: "deliberate" };
-  expect(findStalePods([ofBoth], [found], pods)).toEqual(["x: q"]);
-  expect(findStalePods([{ ...entry, pod: /^[pr]$/ }], [found], pods)).toEqual(["x: r"]);
-  expect(findStalePods([ofBoth], [], pods)).toEqual(["x: p, q"]);
-  expect(findStalePods([ofBoth], [found, { ...found, pod: "q" }], pods)).toEqual([]);
+  expect(findUnrecordedPods([entry, absent], recording)).toEqual([]);
+  expect(findUnrecordedPods([{ ...entry, pod: ["p", "q"] }], recording)).toEqual(["x: q"]);
+  expect(findUnrecordedPods([{ ...entry, pod: /^[pq]$/ }], recording)).toEqual(["x: q"]);
+  const unrecorded = [
+    { ...entry, kubelet: "3" },
+    { ...entry, pod: "r" },
+    { ...entry, pod: /^r$/ },
+    { ...entry, field: "y" },
+    ofBerthAlone,
+  ];
+  expect(findUnrecordedPods(unrecorded, recording)).toEqual([
+    "x: p",
+    "x: r",
+    "x: no pod matches /^r$/",
+    "y: p",
+    "x: p",
+  ]);
 });
 
 test("formats a finding with the value of each side", () => {

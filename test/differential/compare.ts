@@ -40,8 +40,9 @@ export interface KnownDifference {
   readonly withinAgreed?: number;
   /**
    * The speed of the machine decides whether Berth's count is one below the kubelet's, the same, or one above, or whether
-   * Berth shows the same instance as the kubelet or the next one. Then a run without a finding says nothing about the
-   * entry, which exists as long as the recording has the kubelet's side (`findUnrecordedEntries`).
+   * Berth shows the same instance as the kubelet or the next one, or whether its status has the message of an event yet that
+   * the kubelet's status never has. Then a run without a finding says nothing about the
+   * entry, which exists as long as the recording has the kubelet's side (`findUnrecordedPods`).
    */
   readonly mayAgree?: true;
   /** Texts that patterns of the entry match, where the recording has none (`findOpenPatterns`). */
@@ -171,14 +172,32 @@ export function matches(expected: KnownDifference["kubelet"], actual: string | u
   return expected instanceof RegExp ? actual !== undefined && expected.test(actual) : expected === actual;
 }
 
-/** The entries whose kubelet's side no recorded run shows, in any field of any of their pods. */
-export function findUnrecordedEntries(
+/**
+ * The pods of entries whose recording does not have the kubelet's side of the entry, as `FIELD: POD, POD`. An entry of no
+ * recorded pod is among them.
+ */
+export function findUnrecordedPods(
   entries: readonly KnownDifference[],
   recording: ReadonlyMap<string, KubeletRows>,
-): readonly KnownDifference[] {
-  return entries.filter((entry) => {
-    const own = [...recording].filter(([pod]) => matches(entry.pod, pod)).map(([, rows]) => rows);
-    return !own.some((rows) => showsEntry(entry, rows));
+): readonly string[] {
+  return findPodsWithout(entries, [...recording.keys()], (entry, pod) => {
+    const rows = recording.get(pod);
+    return rows !== undefined && showsEntry(entry, rows);
+  });
+}
+
+/** The pods of entries for which `hasEntry` is false, as `FIELD: POD, POD`. An entry of none of `pods` is among them. */
+function findPodsWithout(
+  entries: readonly KnownDifference[],
+  pods: readonly string[],
+  hasEntry: (entry: KnownDifference, pod: string) => boolean,
+): readonly string[] {
+  return entries.flatMap((entry) => {
+    const { pod: expected, field } = entry;
+    const named = expected instanceof RegExp ? pods.filter((pod) => expected.test(pod)) : [expected].flat();
+    const without = named.filter((pod) => !hasEntry(entry, pod));
+    if (named.length === 0) return [`${field}: no pod matches ${expected}`];
+    return without.length === 0 ? [] : [`${field}: ${without.join(", ")}`];
   });
 }
 
@@ -211,46 +230,35 @@ function showsEntry(entry: KnownDifference, rows: KubeletRows): boolean {
 }
 
 /**
- * The entries of the list that match no finding, because the difference is gone. A timing-dependent field may match in
- * only one of the kubelet's runs; that is enough. Entries that may agree are never among them.
- */
-export function findStaleEntries(
-  deliberate: readonly KnownDifference[],
-  findings: readonly Finding[],
-): readonly KnownDifference[] {
-  const sides = findings.flatMap((finding) => finding.kubelet.map((side) => ({ ...finding, kubelet: [side] })));
-  return deliberate.filter((entry) => entry.mayAgree !== true && !sides.some((side) => matchesEntry(entry, side)));
-}
-
-/**
- * The entries that may agree although Berth's values are others than these: the two counts beside the kubelet's only one, or
- * the instance after the kubelet's only one.
- */
-export function findUnboundedAgreements(entries: readonly KnownDifference[]): readonly KnownDifference[] {
-  return entries.filter(({ mayAgree, kubelet, berth }) => {
-    if (mayAgree !== true) return false;
-    if (typeof kubelet !== "string" || !/\d/.test(kubelet)) return true;
-    const count = numberOf(kubelet);
-    const next = kubelet.replace(/\d+/, (digits) => String(Number(digits) + 1));
-    return !Bun.deepEquals(berth, kubelet.startsWith("×") ? [`×${count - 1}`, `×${count + 1}`] : next);
-  });
-}
-
-/**
- * The pods that an entry names although no finding in them matches it, as `FIELD: POD, POD`, among `pods`. `findings` as
- * for {@link findStaleEntries}.
+ * The pods of entries that no longer show the difference, as `FIELD: POD, POD`: no finding in the pod matches the entry. A
+ * timing-dependent field may differ from only one of the kubelet's runs; that is enough. Entries that may agree are never
+ * among them. `pods` are those that ran.
  */
 export function findStalePods(
-  entries: readonly KnownDifference[],
+  deliberate: readonly KnownDifference[],
   findings: readonly Finding[],
   pods: readonly string[],
 ): readonly string[] {
   const byPod = Map.groupBy(findings, ({ pod }) => pod);
-  return entries.flatMap((entry) => {
-    const stale = pods
-      .filter((pod) => matches(entry.pod, pod))
-      .filter((pod) => findStaleEntries([entry], byPod.get(pod) ?? []).length > 0);
-    return stale.length === 0 ? [] : [`${entry.field}: ${stale.join(", ")}`];
+  const shows = (entry: KnownDifference, finding: Finding) =>
+    finding.kubelet.some((side) => side !== finding.berth && matchesEntry(entry, { ...finding, kubelet: [side] }));
+  const entries = deliberate.filter(({ mayAgree }) => mayAgree !== true);
+  return findPodsWithout(entries, pods, (entry, pod) => byPod.get(pod)?.some((each) => shows(entry, each)) ?? false);
+}
+
+/**
+ * The entries that may agree although Berth's values are others than these: the two counts beside the kubelet's only one,
+ * the instance after the kubelet's only one, or, where the kubelet shows nothing, whole messages of the pod's own events.
+ */
+export function findUnboundedAgreements(entries: readonly KnownDifference[]): readonly KnownDifference[] {
+  return entries.filter(({ mayAgree, kubelet, berth, eventReasons }) => {
+    if (mayAgree !== true) return false;
+    if (kubelet === undefined && eventReasons !== undefined)
+      return [berth].flat().some((message) => typeof message !== "string");
+    if (typeof kubelet !== "string" || !/\d/.test(kubelet)) return true;
+    const count = numberOf(kubelet);
+    const next = kubelet.replace(/\d+/, (digits) => String(Number(digits) + 1));
+    return !Bun.deepEquals(berth, kubelet.startsWith("×") ? [`×${count - 1}`, `×${count + 1}`] : next);
   });
 }
 

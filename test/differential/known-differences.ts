@@ -1,49 +1,108 @@
-import { allCases } from "./cases/all.ts";
-import { hasEnded } from "./cases/pod-case.ts";
 import type { KnownDifference, KnownDifferences } from "./compare.ts";
 import { mountFailures } from "./mount-failures.ts";
 import { inOneRun, ofLiveKubelets } from "./rare-differences.ts";
 import {
   backOffOf,
-  crashing,
+  canceledProbe,
   fewTimes,
   main,
   manifestRemoved,
-  namesOf,
   refusedSubPaths,
   showsBackOff,
+  stopsDuringProbe,
   timingDependent,
   withoutNetwork,
 } from "./timing-dependent-differences.ts";
 
-/** The containers of the pods whose containers crash. */
-const anyContainer = "(main|other|side|first)";
-/** Those whose containers exit with 0, and those whose instances exit with 11, 12 and 13. */
-const completing = /success-loop$/;
-const failing = /^((static-)?crash|failure|init)-loop$|-crashes$/;
-/** The end of an instance in a loop, as the kubelet shows it where Berth shows the wait: the code tells the instance. */
-const endsOfLoops = (
-  [
-    ["settled", 1],
-    ["later", 2],
-  ] as const
-).flatMap(([snapshot, instance]) =>
-  (
-    [
-      [crashing, "(startedAt|finishedAt)", "TIME"],
-      [crashing, "containerID", new RegExp(`^containerd://INSTANCE ${instance} OF ${anyContainer}$`)],
-      [failing, "exitCode", String(instance + 11)],
-      [failing, "reason", "Error"],
-      [completing, "exitCode", "0"],
-      [completing, "reason", "Completed"],
-    ] as const
-  ).map(([pod, field, kubelet]) => ({
-    pod,
-    field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.state\.terminated\.${field}$`),
-    kubelet,
-    reason: showsBackOff,
-  })),
-);
+/** The pods whose container exits again and again, with its status and the exit codes of its first three instances. */
+const exitLoops: readonly {
+  readonly pod: readonly string[];
+  readonly container: string;
+  readonly statuses: "containerStatuses" | "initContainerStatuses";
+  readonly exitCodes: readonly [string, string, string];
+}[] = [
+  {
+    pod: ["crash-loop", "failure-loop", "static-crash-loop"],
+    container: "main",
+    statuses: "containerStatuses",
+    exitCodes: ["11", "12", "13"],
+  },
+  {
+    pod: ["success-loop", "rule-for-success-loop"],
+    container: "main",
+    statuses: "containerStatuses",
+    exitCodes: ["0", "0", "0"],
+  },
+  { pod: ["one-of-two-crashes"], container: "other", statuses: "containerStatuses", exitCodes: ["11", "12", "13"] },
+  { pod: ["sidecar-crashes"], container: "side", statuses: "initContainerStatuses", exitCodes: ["11", "12", "13"] },
+  { pod: ["init-loop"], container: "first", statuses: "initContainerStatuses", exitCodes: ["11", "12", "13"] },
+];
+const instanceOf = (container: string, instance: number) => `containerd://INSTANCE ${instance} OF ${container}`;
+/**
+ * The second instance has ended in `settled`, the third one in `later`. The kubelet shows the end, Berth the wait. The
+ * instance that has ended before the wait is the last one of Berth, and the present one of the kubelet. At its end a pod
+ * shows the instance before the last one on all sides, as long as Berth has not removed that instance.
+ */
+const waitsOfLoops = exitLoops.flatMap(({ pod, container, statuses, exitCodes }): readonly KnownDifference[] => {
+  const status = `${statuses}[${container}]`;
+  const doCodesDiffer = new Set(exitCodes).size > 1;
+  const last = (
+    snapshot: string,
+    instance: 0 | 1,
+    isLater: Pick<KnownDifference, "mayAgree">,
+  ): readonly KnownDifference[] => [
+    {
+      pod,
+      field: `${snapshot} ${status}.lastState.terminated.containerID`,
+      kubelet: instanceOf(container, instance),
+      berth: instanceOf(container, instance + 1),
+      ...isLater,
+      reason: showsBackOff,
+    },
+    ...(doCodesDiffer
+      ? [
+          {
+            pod,
+            field: `${snapshot} ${status}.lastState.terminated.exitCode`,
+            kubelet: exitCodes[instance],
+            berth: exitCodes[instance === 0 ? 1 : 2],
+            ...isLater,
+            reason: showsBackOff,
+          },
+        ]
+      : []),
+  ];
+  const waits = ([snapshot, instance, seconds]: readonly ["settled" | "later", 1 | 2, number]) => {
+    const end = {
+      startedAt: "TIME",
+      finishedAt: "TIME",
+      containerID: instanceOf(container, instance),
+      exitCode: exitCodes[instance],
+      reason: exitCodes[instance] === "0" ? "Completed" : "Error",
+    };
+    const wait = { reason: "CrashLoopBackOff", message: backOffOf(seconds) };
+    return [
+      ...Object.entries(end).map(([field, kubelet]) => ({
+        pod,
+        field: `${snapshot} ${status}.state.terminated.${field}`,
+        kubelet,
+        reason: showsBackOff,
+      })),
+      ...Object.entries(wait).map(([field, berth]) => ({
+        pod,
+        field: `${snapshot} ${status}.state.waiting.${field}`,
+        berth,
+        reason: showsBackOff,
+      })),
+      ...last(snapshot, instance === 1 ? 0 : 1, {}),
+    ];
+  };
+  const snapshots = [
+    ["settled", 1, 10],
+    ["later", 2, 20],
+  ] as const;
+  return [...snapshots.flatMap(waits), ...last("gone", 1, { mayAgree: true })];
+});
 
 const repeatedBySync =
   "the kubelet repeats the event at each sync while nothing changes, Berth only when it happens (decisions 6 and 7)";
@@ -88,12 +147,24 @@ const isNotRetried =
 const keepsNodeToItself =
   "the message is the same for every path that a subPath may not lead to; the kubelet's shows which of them exist";
 
-const subPathError = (what: string) => `failed to ${what} for volumeMount "data" of container "[a-z-]+"`;
-const failedSubPath = (what: string) =>
-  new RegExp(String.raw`^event Warning Failed spec\.containers\{[a-z-]+\}: Error: ${subPathError(what)}$`);
-
-/** The pods that end. Whether the kubelet's status shows that their network is gone differs between its runs. */
-const ended = namesOf(allCases.filter(({ name, until }) => until === hasEnded || name === "out-of-memory"));
+/** The containers whose subPath the kubelet tries to create before it finds where it leads. */
+const createdSubPaths = [
+  ["sub-paths-that-leave-the-volume", ["absolute", "up-missing"]],
+  ["sub-paths-that-lead-nowhere", ["main", "dangling-below", "dangling-outside"]],
+] as const;
+const wordsOfSubPaths = createdSubPaths.flatMap(([pod, containers]) =>
+  containers.flatMap((container): readonly KnownDifference[] => {
+    const failed = (what: string) => `failed to ${what} for volumeMount "data" of container "${container}"`;
+    const [ofKubelet, ofBerth] = [failed("create subPath directory"), failed("prepare subPath")];
+    const event = (error: string) => `event Warning Failed spec.containers{${container}}: Error: ${error}`;
+    const waiting = `settled containerStatuses[${container}].state.waiting.message`;
+    return [
+      { pod, field: event(ofKubelet), kubelet: "×2", reason: keepsNodeToItself },
+      { pod, field: event(ofBerth), berth: fewTimes, reason: keepsNodeToItself },
+      { pod, field: waiting, kubelet: ofKubelet, berth: ofBerth, reason: keepsNodeToItself },
+    ];
+  }),
+);
 
 /** The amounts that a kubelet with pod cgroups reads from there. */
 const amountsOfPodCgroups: readonly {
@@ -147,25 +218,7 @@ const deliberate: readonly KnownDifference[] = [
     mayAgree: true,
     reason: "the kubelet repeats the event at its next sync, Berth at its next try",
   },
-  {
-    pod: refusedSubPaths,
-    field: failedSubPath("create subPath directory"),
-    kubelet: "×2",
-    reason: keepsNodeToItself,
-  },
-  {
-    pod: refusedSubPaths,
-    field: failedSubPath("prepare subPath"),
-    berth: fewTimes,
-    reason: keepsNodeToItself,
-  },
-  {
-    pod: refusedSubPaths,
-    field: /^settled containerStatuses\[\S+\]\.state\.waiting\.message$/,
-    kubelet: new RegExp(`^${subPathError("create subPath directory")}$`),
-    berth: new RegExp(`^${subPathError("prepare subPath")}$`),
-    reason: keepsNodeToItself,
-  },
+  ...wordsOfSubPaths,
   ...(
     [
       [/^pull-(refused|not-found|latest|digest|without-credentials|with-wrong-credentials)$/, "×2"],
@@ -178,66 +231,7 @@ const deliberate: readonly KnownDifference[] = [
     berth: "×1",
     reason: showsPullBackOff,
   })),
-  ...endsOfLoops,
-  // The instance that has ended before the wait is the last one of Berth, and the present one of the kubelet.
-  ...(
-    [
-      ["settled", 0],
-      ["later", 1],
-    ] as const
-  ).flatMap(([snapshot, instance]) => [
-    {
-      pod: crashing,
-      field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.lastState\.terminated\.containerID$`),
-      kubelet: new RegExp(`^containerd://INSTANCE ${instance} OF ${anyContainer}$`),
-      berth: new RegExp(`^containerd://INSTANCE ${instance + 1} OF ${anyContainer}$`),
-      reason: showsBackOff,
-    },
-    {
-      pod: crashing,
-      field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.lastState\.terminated\.exitCode$`),
-      kubelet: String(instance + 11),
-      berth: String(instance + 12),
-      reason: showsBackOff,
-    },
-  ]),
-  // At its end a pod shows the instance before the last one on all sides, as long as Berth has not removed that instance.
-  ...["main", "other", "side", "first"].map((container) => ({
-    pod: crashing,
-    field: /^gone \w+Statuses\[\w+\]\.lastState\.terminated\.containerID$/,
-    kubelet: `containerd://INSTANCE 1 OF ${container}`,
-    berth: `containerd://INSTANCE 2 OF ${container}`,
-    mayAgree: true as const,
-    reason: showsBackOff,
-  })),
-  {
-    pod: crashing,
-    field: /^gone \w+Statuses\[\w+\]\.lastState\.terminated\.exitCode$/,
-    kubelet: "12",
-    berth: "13",
-    mayAgree: true,
-    reason: showsBackOff,
-  },
-  // The second instance has ended in `settled`, the third one in `later`.
-  ...(
-    [
-      ["settled", 10],
-      ["later", 20],
-    ] as const
-  ).flatMap(([snapshot, seconds]) => [
-    {
-      pod: crashing,
-      field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.state\.waiting\.reason$`),
-      berth: "CrashLoopBackOff",
-      reason: showsBackOff,
-    },
-    {
-      pod: crashing,
-      field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.state\.waiting\.message$`),
-      berth: backOffOf(seconds),
-      reason: showsBackOff,
-    },
-  ]),
+  ...waitsOfLoops,
   {
     pod: "sidecar-in-back-off-at-the-end",
     field:
@@ -339,9 +333,9 @@ const deliberate: readonly KnownDifference[] = [
       "links in a volume belong to root; the kubelet gives a token's link to the user, which permits nothing more",
   },
   {
-    pod: ended,
-    field: /^(settled|gone) conditions\[PodReadyToStartContainers\]\.status$/,
-    kubelet: ["True", "False"],
+    pod: "static-once",
+    field: "settled conditions[PodReadyToStartContainers].status",
+    kubelet: "True",
     berth: "False",
     reason: withoutNetwork,
   },
@@ -355,13 +349,15 @@ const deliberate: readonly KnownDifference[] = [
     })),
   ),
   {
-    pod: /ready-by-(exec|delay|no-command)$|^liveness-(fails-once|ends-it)$/,
-    field:
-      /^event Warning Unhealthy spec\.containers\{main\}: (Readiness|Liveness) probe errored and resulted in unknown state: rpc error: code = Canceled desc = context canceled$/,
-    kubelet: [/^×\d\d?$/, undefined],
-    reason: "the container may be stopped during a probe: the kubelet repeats the probe, Berth ignores it",
+    pod: ["ready-by-exec", "unready-by-exec", "unready-by-delay", "unready-by-no-command"],
+    field: canceledProbe("Readiness"),
+    kubelet: /^×\d\d?$/,
+    reason: stopsDuringProbe,
   },
 ];
 
-/** Known differences between runs, with their reasons. A deliberate entry without a finding fails the suite. */
+/**
+ * Known differences between runs, with their reasons. Each pod that a deliberate entry names has to show the difference, or
+ * the suite fails.
+ */
 export const knownDifferences: KnownDifferences = { deliberate, timingDependent, inOneRun, ofLiveKubelets };

@@ -2,12 +2,12 @@
 import { allCases } from "./cases/all.ts";
 import { isThereAndHasEnded } from "./cases/pod-case.ts";
 import type { KnownDifference } from "./compare.ts";
-import { crashing, namesOf, untilDeleted, withoutNetwork } from "./timing-dependent-differences.ts";
+import { exitsRepeatedly, namesOf, untilDeleted, withoutNetwork } from "./timing-dependent-differences.ts";
 
 /** What Berth may show in one run, if no further run shows it. */
 export const inOneRun: readonly KnownDifference[] = [
   {
-    pod: crashing,
+    pod: exitsRepeatedly,
     field: /^event Warning BackOff\b/,
     kubelet: "×2",
     berth: "×3",

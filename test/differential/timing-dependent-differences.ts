@@ -1,8 +1,13 @@
-import type { PodCase } from "./cases/pod-case.ts";
+import { allCases } from "./cases/all.ts";
+import { hasEnded, type PodCase } from "./cases/pod-case.ts";
+import { rejectedCases } from "./cases/rejections.ts";
 import type { KnownDifference } from "./compare.ts";
 
 export const fewTimes = /^×[1-9]$/;
-export const crashing = /-loop$|-crashes$/;
+/** The pods whose containers exit by themselves, and whose hook fails, again and again. */
+const crashing = /-loop$|-crashes$/;
+/** Those whose containers exit by themselves. */
+export const exitsRepeatedly = /^((static-)?crash|failure|(rule-for-)?success|init)-loop$|-crashes$/;
 /** The message of a container of the pod that waits for so many seconds. */
 export const backOffOf = (seconds: number) =>
   new RegExp(
@@ -10,6 +15,17 @@ export const backOffOf = (seconds: number) =>
   );
 /** A pattern of the names of these cases. */
 export const namesOf = (cases: readonly PodCase[]) => new RegExp(`^(${cases.map(({ name }) => name).join("|")})$`);
+/** The pods that have had a network, and end. */
+const ended = namesOf(
+  allCases.filter(
+    (each) => (each.until === hasEnded || each.name === "out-of-memory") && !rejectedCases.includes(each),
+  ),
+);
+/** The kubelet's event of a probe during which the container is stopped. */
+export const canceledProbe = (kind: "Readiness" | "Liveness") =>
+  `event Warning Unhealthy spec.containers{main}: ${kind} probe errored and resulted in unknown state: rpc error: code = Canceled desc = context canceled`;
+export const stopsDuringProbe =
+  "the container may be stopped during a probe: the kubelet repeats the probe, Berth ignores it";
 export const withoutNetwork =
   "a finished pod has no network; whether the kubelet's status shows that depends on its last sync";
 const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
@@ -39,12 +55,25 @@ export const untilDeleted =
 export const timingDependent: readonly KnownDifference[] = [
   {
     // When the second back-off (20s) is over, the kubelet's message names the next one (40s); a run may be read then.
-    pod: crashing,
+    pod: exitsRepeatedly,
     field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
     kubelet: [backOffOf(40), undefined],
     berth: backOffOf(20),
     examples: ["back-off 40s restarting failed container=main pod=crash-loop_NAMESPACE(UID)"],
     reason: showsBackOff,
+  },
+  {
+    pod: ended,
+    field: /^(settled|gone) conditions\[PodReadyToStartContainers\]\.status$/,
+    kubelet: ["True", "False"],
+    berth: "False",
+    reason: withoutNetwork,
+  },
+  {
+    pod: /^liveness-(fails-once|ends-it)$/,
+    field: canceledProbe("Liveness"),
+    kubelet: [/^×\d\d?$/, undefined],
+    reason: stopsDuringProbe,
   },
   {
     // A kubelet may already show that the network is removed.
@@ -108,7 +137,7 @@ export const timingDependent: readonly KnownDifference[] = [
     reason: untilDeleted,
   },
   {
-    pod: /^pull-|^debug-image-refused$/,
+    pod: /^pull-(?!secret-missing$)|^debug-image-refused$/,
     field: /^event (Normal (BackOff|Pulling)|Warning Failed)\b/,
     kubelet: fewTimes,
     berth: fewTimes,

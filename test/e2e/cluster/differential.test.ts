@@ -6,12 +6,10 @@ import {
   compareRuns,
   type Finding,
   fieldsOf,
-  findStaleEntries,
   findStalePods,
   formatFindings,
   joinRows,
   joinRuns,
-  type KnownDifference,
   type KubeletRows,
 } from "../../differential/compare.ts";
 import { emptyViewParts, missedSnapshots, type Rows } from "../../differential/comparison-rows.ts";
@@ -85,16 +83,9 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
 
   if (selectedCases !== undefined) return;
 
-  test("every known difference still exists", () => {
-    const { deliberate } = knownDifferences;
-    expect(findStaleEntries(deliberate, findings)).toEqual([]);
+  test("every pod still shows the known differences that name it", () => {
     const pods = cases.map(({ name }) => name);
-    // A pattern of pods may match some in which a field is the same.
-    const [patterns, lists] = [deliberate.filter(isOfPattern), deliberate.filter((entry) => !isOfPattern(entry))];
-    console.log(
-      `known differences that these pods do not show:\n${findStalePods(patterns, findings, pods).join("\n")}`,
-    );
-    expect(findStalePods(lists, findings, pods)).toEqual([]);
+    expect(findStalePods(knownDifferences.deliberate, findings, pods)).toEqual([]);
   });
 
   if (isLiveRun)
@@ -119,8 +110,6 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
     expect(names, `stale, record it by ${howToRecord}\n${formatFindings(stale, "live kubelet")}`).toEqual([]);
   });
 });
-
-const isOfPattern = ({ pod }: KnownDifference) => pod instanceof RegExp;
 
 /** The rows of the live kubelets, if any, and of Berth, by case name. */
 type SeenRuns = ReadonlyMap<string, { readonly kubelets: readonly Rows[]; readonly berth: Rows }>;

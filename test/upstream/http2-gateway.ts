@@ -23,6 +23,19 @@ export interface ReceivedRequest {
   readonly line: string;
   /** Arrival time, by `performance.now`. */
   readonly at: number;
+  /** The API server's response or the gateway's own, once its headers are there; of a watch that is its start. */
+  readonly response?: { readonly status: number; readonly at: number };
+}
+
+/**
+ * The time from `since` until the first response of a request that has succeeded; Infinity if there is none. The request may
+ * have arrived before `since`, and have been held.
+ */
+export function firstSuccessAfterMs(received: readonly ReceivedRequest[], since: number): number {
+  const times = received.flatMap(({ response }) =>
+    response !== undefined && response.status < 400 ? [response.at] : [],
+  );
+  return Math.min(...times.filter((at) => at >= since)) - since;
 }
 
 export type RequestFilter = (request: ProxiedRequest) => boolean;
@@ -73,7 +86,7 @@ export interface Http2GatewayOptions {
 
 interface GatewayRule {
   readonly matches: RequestFilter;
-  readonly handle: (stream: ServerHttp2Stream, forward: () => void) => void;
+  readonly handle: (stream: ServerHttp2Stream, forward: () => void, onResponse: (status: number) => void) => void;
 }
 
 /** Starts a gateway on a free port of 127.0.0.1. */
@@ -101,8 +114,11 @@ export async function startHttp2Gateway({
     const request = { method: String(headers[":method"]), path: String(headers[":path"]) };
     const line = `${request.method} ${request.path}`;
     requests.push(line);
-    const note = { line, at: performance.now() };
+    const note: { -readonly [Key in keyof ReceivedRequest]: ReceivedRequest[Key] } = { line, at: performance.now() };
     received.push(note);
+    const onResponse = (status: number) => {
+      note.response = { status, at: performance.now() };
+    };
     open.set(stream, request);
     stream.on("close", () => open.delete(stream));
     stream.on("error", ignoreError);
@@ -112,11 +128,12 @@ export async function startHttp2Gateway({
       const forward = () =>
         forwardRequest(upstream.session(), stream, headers, Buffer.concat(body), {
           isMuted: () => muted.has(stream),
+          onResponse,
           onData: (chunk) => onData?.(note, chunk),
         });
       const rule = [...rules].find(({ matches }) => matches(request));
       if (rule === undefined) forward();
-      else rule.handle(stream, forward);
+      else rule.handle(stream, forward, onResponse);
     });
   }
 
@@ -133,7 +150,13 @@ export async function startHttp2Gateway({
     requests,
     received,
     respondWith: (status, matches = () => true, headers = {}) =>
-      addRule({ matches, handle: (stream) => respondWithStatus(stream, status, headers) }),
+      addRule({
+        matches,
+        handle: (stream, _, onResponse) => {
+          onResponse(status);
+          respondWithStatus(stream, status, headers);
+        },
+      }),
     hold(matches = () => true) {
       const held: (() => void)[] = [];
       const end = addRule({ matches, handle: (_, forward) => held.push(forward) });
@@ -190,19 +213,26 @@ function createUpstream(openSession: () => ClientHttp2Session) {
   };
 }
 
+interface ForwardOptions {
+  readonly isMuted: () => boolean;
+  readonly onResponse: (status: number) => void;
+  readonly onData: (chunk: Buffer) => void;
+}
+
 /** Forwards one request to the API server and streams the response back. */
 function forwardRequest(
   session: ClientHttp2Session,
   to: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   body: Buffer,
-  { isMuted, onData }: { readonly isMuted: () => boolean; readonly onData: (chunk: Buffer) => void },
+  { isMuted, onResponse, onData }: ForwardOptions,
 ): void {
   if (to.destroyed) return;
   const from: ClientHttp2Stream = session.request(withoutHost(headers), { endStream: body.length === 0 });
   if (body.length > 0) from.end(body);
   from.on("error", ignoreError);
   from.on("response", (answer) => {
+    onResponse(Number(answer[":status"]));
     if (!to.destroyed) to.respond(withoutHost(answer));
   });
   from.on("data", (chunk: Buffer) => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type AuditEvent, countRequests } from "./audit-log.ts";
+import { type AuditEvent, countRequests, firstSuccessAfter } from "./audit-log.ts";
 
 const start = Date.parse("2026-01-02T03:04:00Z");
 
@@ -37,4 +37,21 @@ test("counts each request of a node once by kind, within the time range only", (
     watches: 1,
     others: ["get nodes", "patch pods status", "create leases"],
   });
+});
+
+test("the first success is the answer to a request after a time that was not refused", () => {
+  const answered = (second: number, afterMs: number, code?: number) =>
+    request(second, "get", "nodes", {
+      stageTimestamp: new Date(start + second * 1000 + afterMs).toISOString(),
+      ...(code === undefined ? {} : { responseStatus: { code } }),
+    });
+  const events = [
+    answered(1, 10, 200),
+    answered(11, 10, 403),
+    answered(12, 10),
+    answered(14, 500, 201),
+    answered(13, 2000, 200),
+  ];
+  expect(firstSuccessAfter(events, start + 10_000)).toBe(start + 14_500);
+  expect(firstSuccessAfter(events.slice(0, 3), start + 10_000)).toBe(Number.POSITIVE_INFINITY);
 });

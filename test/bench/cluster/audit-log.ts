@@ -18,8 +18,9 @@ export interface AuditEvent {
   readonly user: { readonly username: string };
   readonly objectRef?: { readonly resource?: string; readonly subresource?: string };
   readonly requestReceivedTimestamp: string;
-  /** The end of the request. */
+  /** The start of the response of a watch, or the end of the request. */
   readonly stageTimestamp?: string;
+  readonly responseStatus?: { readonly code?: number };
 }
 
 /** The API server's audit log: it counts requests independently of the compared programs. */
@@ -29,6 +30,18 @@ export interface AuditLog {
   requestsOf(nodeName: string, from: number, until: number): Promise<NodeRequests>;
   /** All requests of the node so far. */
   eventsOf(nodeName: string): Promise<readonly AuditEvent[]>;
+}
+
+/**
+ * When the API server first answered one of the requests that it received after `since` and that succeeded, in milliseconds
+ * since 1970; Infinity if there is none.
+ */
+export function firstSuccessAfter(events: readonly AuditEvent[], since: number): number {
+  const succeeded = events.filter(
+    ({ requestReceivedTimestamp, responseStatus }) =>
+      Date.parse(requestReceivedTimestamp) > since && (responseStatus?.code ?? 500) < 400,
+  );
+  return Math.min(...succeeded.map(({ stageTimestamp = "" }) => Date.parse(stageTimestamp)));
 }
 
 /** Configures an audit log in `folder`, for nodes only and in batch mode, which does not delay responses. */

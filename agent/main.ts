@@ -126,10 +126,10 @@ async function runWithLocks(
   const ipOptions = { configured, nodeName, net: createNet(), clock, log, onArrival: podWakes.emit };
   const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
-  const network = await openOwnedNetwork(config, { ...networkAdapters(), exec, hostFiles, root, clock, log, metrics });
-  const nodeDeps = { addresses: machineIPs, clock, log };
-  const readers = runtimeReaders(runtime, network, { files: hostFiles, log });
-  const nodeAdapters = { ...nodeDeps, ...readers, proc, files: hostFiles, machine };
+  const networkDeps = { ...networkAdapters(), runtime, exec, hostFiles, root, clock, log, metrics };
+  const network = await openOwnedNetwork(config, networkDeps);
+  const nodeDeps = { addresses: machineIPs, files: hostFiles, clock, log };
+  const nodeAdapters = { ...nodeDeps, ...runtimeReaders(runtime, network, nodeDeps), proc, machine };
   const node = createNode(config, cgroups?.node, nodeAdapters);
   const clusterNode = await createClusterNodeIfConfigured(config, {
     ...nodeDeps,

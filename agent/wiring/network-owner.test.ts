@@ -7,6 +7,7 @@ import { askAgent } from "../../cni/delegate/ask-agent.ts";
 import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
 import type { DelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { CriError } from "../../cri/error.ts";
 import { aborted } from "../../host/async/abort.ts";
 import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
@@ -49,6 +50,7 @@ async function open(
   const adapters: NetworkAdapters = {
     ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
     ...{ statNow, mounts: createMounts() },
+    runtime: { verboseStatus: async () => StatusResponse.fromPartial({}) },
     ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics: createKubeletMetrics() },
     ...changed,
   };
@@ -267,6 +269,104 @@ test("while nothing changes, NetworkReady of a network that is ready costs no as
   await rm(join(folder, "bin/bridge"));
   const message = expect.stringContaining("bridge: its binary is in none of the folders");
   for (let time = 0; time < 2; time++) expect(await readiness()).toEqual({ message, callsFiles: true });
+});
+
+/** A runtime that reads its networks from this folder. */
+const readsFrom = (confDir: string) => {
+  const runtime = {
+    confDir,
+    calls: 0,
+    async verboseStatus() {
+      runtime.calls += 1;
+      const cni = { confDir: runtime.confDir, binDirs: ["/opt/cni/bin"] };
+      return StatusResponse.fromPartial({ info: { config: JSON.stringify({ cni }) } });
+    },
+  };
+  return runtime;
+};
+
+/** The condition NetworkReady of an agent's network, by what the runtime itself says. */
+async function networkReady(network: OwnedNetwork | undefined, own = { status: true, reason: "", message: "" }) {
+  const conditions = [{ type: "NetworkReady", ...own }];
+  const read = network?.withCondition(async () => StatusResponse.fromPartial({ status: { conditions } }));
+  const { status, reason, message } = (await read?.())?.status?.conditions[0] ?? {};
+  return status === true ? "ready" : `${reason}: ${message}`;
+}
+
+describe("a runtime that reads another folder than the delegate's", () => {
+  const unused = () =>
+    `the container runtime reads ${folder}/net.d, the list of berth-cni is in ${folder}/delegate.d: set conf_dir = "${folder}/delegate.d" in its configuration and restart it`;
+  const openWith = (runtime: NetworkAdapters["runtime"], changed: Partial<NetworkAdapters> = {}) =>
+    open("agent", listWith(own()), {}, undefined, { runtime, ...changed });
+
+  test("makes the network not ready, after the runtime's own words, until it is back with the right one", async () => {
+    await makeNetwork();
+    const runtime = readsFrom(join(folder, "net.d"));
+    const network = await openWith(runtime);
+    expect(await networkReady(network)).toBe(`NetworkPluginNotReady: ${unused()}`);
+    const notReady = { status: false, reason: "NoNetwork", message: "cni plugin not initialized" };
+    expect(await networkReady(network, notReady)).toBe(`NoNetwork: cni plugin not initialized: ${unused()}`);
+    runtime.confDir = join(folder, "delegate.d");
+    expect(await networkReady(network)).toBe("ready");
+  });
+
+  test("is found when it is back after an outage; in between the folder costs no call", async () => {
+    await makeNetwork();
+    const runtime = readsFrom(join(folder, "delegate.d"));
+    const network = await openWith(runtime);
+    expect([await networkReady(network), await networkReady(network), runtime.calls]).toEqual(["ready", "ready", 1]);
+    runtime.confDir = join(folder, "net.d");
+    network?.onRuntimeBack();
+    expect(await networkReady(network)).toBe(`NetworkPluginNotReady: ${unused()}`);
+  });
+
+  test("an answer from before an outage does not count after it", async () => {
+    await makeNetwork();
+    const runtime = readsFrom(join(folder, "delegate.d"));
+    const network = await openWith({
+      async verboseStatus() {
+        const answer = await runtime.verboseStatus();
+        if (runtime.calls === 1) network?.onRuntimeBack();
+        runtime.confDir = join(folder, "net.d");
+        return answer;
+      },
+    });
+    expect([await networkReady(network), await networkReady(network)]).toEqual([
+      "ready",
+      `NetworkPluginNotReady: ${unused()}`,
+    ]);
+  });
+
+  test("stays as it is where the runtime does not say its folder, or does not answer", async () => {
+    await makeNetwork();
+    const silent = { verboseStatus: async () => StatusResponse.fromPartial({ info: { config: "{}" } }) };
+    const away = { verboseStatus: () => Promise.reject(new CriError("UNAVAILABLE", "Status", "it is away")) };
+    for (const runtime of [silent, away]) expect(await networkReady(await openWith(runtime))).toBe("ready");
+  });
+
+  test("gets no GC by the agent, and the log says why; after that the next list of the runtime audits at once", async () => {
+    await makeNetwork();
+    const [clock, log, networkAuditDue] = [new FakeClock(), new FakeLog(), createEventSource()];
+    const runtime = readsFrom(join(folder, "net.d"));
+    const called: string[] = [];
+    const exec: Exec = {
+      async run([program], { env }) {
+        called.push(`${program} ${env?.["CNI_COMMAND"]}`);
+        return { stdout: "", stderr: "" };
+      },
+    };
+    const network = await openWith(runtime, { exec, clock, log });
+    const audit = network?.audit({ runtime: { listPodSandbox: async () => [] }, agent: { networkAuditDue } });
+    networkAuditDue.emit();
+    const warning = () => log.lines.find(({ level }) => level === "warn");
+    const { fields } = await pollUntil("the warning", 5_000, async () => warning());
+    expect([fields["reason"], called]).toEqual([unused(), []]);
+    runtime.confDir = join(folder, "delegate.d");
+    networkAuditDue.emit();
+    await pollUntil("GC", 5_000, async () => called.length > 0);
+    expect(called).toEqual([`${folder}/bin/bridge GC`]);
+    await audit?.stop();
+  });
 });
 
 describe("--network=builtin", () => {

@@ -1,18 +1,17 @@
 import { dirname } from "node:path/posix";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
-import { readConfDir } from "../../cni/conf-dir.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import { builtinFolderOf, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
-import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
+import type { DelegateConf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
+import { type ChosenExecutor, findExecutor, howToLeaveOut } from "../../cni/delegate/installed-delegate.ts";
 import type { NetworkReadiness } from "../../cni/delegate/network-readiness.ts";
-import { DELEGATE_LIST_FILE } from "../../cni/delegate-network.ts";
-import { CniError } from "../../cni/error.ts";
 import type { Executor } from "../../cni/executor.ts";
 import type { Cni } from "../../cni/network.ts";
 import type { NetworkDefinitions } from "../../cni/secondary/pod-networks.ts";
 import { createRepeatedTimeLimit, createTimeLimit, type TimeLimit } from "../../cni/time-limit.ts";
 import type { Runtime } from "../../cri/runtime.ts";
+import type { RuntimeControl } from "../../cri/runtime-control.ts";
 import type { Clock } from "../../host/clock.ts";
 import { messageOf } from "../../host/error-message.ts";
 import type { Exec } from "../../host/exec.ts";
@@ -35,8 +34,10 @@ import type { Agent } from "./agent.ts";
 import { type BuiltinList, type BuiltinListOptions, openBuiltinList } from "./builtin-list.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
 import { listSandboxes } from "./listed-sandboxes.ts";
+import { createRuntimeFolderCheck, type RuntimeFolderCheck, withRuntimeFolder } from "./runtime-folder-check.ts";
 
 export interface NetworkAdapters {
+  readonly runtime: Pick<RuntimeControl, "verboseStatus">;
   readonly exec: Exec;
   /** Rooted at `/`. */
   readonly hostFiles: Files;
@@ -58,6 +59,8 @@ type NetworkCluster = Pick<ClusterNode, "kube" | "subscribeMirrors"> | undefined
 export interface OwnedNetwork {
   /** As the runtime's status, with the condition NetworkReady of the network that the agent executes. */
   withCondition(status: Runtime["status"]): Runtime["status"];
+  /** The runtime is asked for the first time after an outage: it may read its networks from another folder. */
+  onRuntimeBack(): void;
   /** Serves the delegate of the container runtime. Rejects with `StartError`. */
   serve(cluster: NetworkCluster, agent: Pick<Agent, "onPluginCall">): Promise<Pick<NetworkServer, "stop">>;
   /** Deletes what has outlived its sandbox, whenever an audit is due. */
@@ -80,33 +83,41 @@ export async function openOwnedNetwork(
   config: Pick<Config, "network" | "clusterConfigSource" | "runtimeRequestTimeoutMs">,
   adapters: NetworkAdapters,
 ): Promise<OwnedNetwork | undefined> {
-  const { source, owner, delegateDir, podCIDRs } = config.network;
+  const { source, podCIDRs } = config.network;
   const { hostFiles, root, log } = adapters;
   const socket = root.path(NETWORK_SOCKET);
-  if (owner === "runtime") {
-    if (source === "chain") return undefined;
-    throw new StartError(
-      "--network=builtin: only the agent executes it, and the network's owner is runtime: set --network-owner=agent",
-    );
-  }
-  const install = `berth cni install --conf-dir ${delegateDir} --root-dir ${dirname(socket)}`;
-  const otherwise = source === "builtin" ? "leave out --network=builtin" : "set --network-owner=runtime";
-  const remedy = `${install} installs it; or ${otherwise}`;
-  const delegate = await readDelegate(config.network, adapters).catch(toNetworkError(remedy));
-  if (delegate?.socket === socket) {
-    const ranges = podCIDRs.length === 0 ? [STANDALONE_CIDR] : podCIDRs;
-    const standaloneCIDRs = config.clusterConfigSource === undefined ? ranges : undefined;
-    const list = await openListOf(source, { files: hostFiles, socket, standaloneCIDRs, log });
-    const executed = list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) };
-    const youngForMs = Math.max(YOUNG_FOR_MS, 2 * config.runtimeRequestTimeoutMs);
-    return await openNetwork(executed, list, youngForMs, adapters);
-  }
-  // Another agent of this machine may own the installed delegate.
-  if (owner === "auto" && source === "chain") return undefined;
-  const found =
-    delegate === undefined ? "has no list with berth-cni" : `has the socket ${delegate.socket}, not ${socket}`;
-  const flag = source === "builtin" ? "--network=builtin" : "--network-owner=agent";
-  throw new StartError(`${flag}: ${delegateDir} ${found}: ${remedy}`);
+  const executor = await chooseExecutor(config.network, socket, adapters);
+  if (executor.by === "runtime") return undefined;
+  const { delegate } = executor;
+  const ranges = podCIDRs.length === 0 ? [STANDALONE_CIDR] : podCIDRs;
+  const standaloneCIDRs = config.clusterConfigSource === undefined ? ranges : undefined;
+  const list = await openListOf(source, { files: hostFiles, socket, standaloneCIDRs, log });
+  const executed = list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) };
+  const youngForMs = Math.max(YOUNG_FOR_MS, 2 * config.runtimeRequestTimeoutMs);
+  const { delegateDir } = config.network;
+  const folder = createRuntimeFolderCheck({ runtime: adapters.runtime, files: hostFiles, delegateDir });
+  const network = await openNetwork(executed, list, { youngForMs, folder }, adapters);
+  const withCondition: OwnedNetwork["withCondition"] = (status) =>
+    network.withCondition(withRuntimeFolder(status, folder, log));
+  return { ...network, withCondition, onRuntimeBack: folder.invalidate };
+}
+
+/** Rejects with `StartError` if the configuration wants the agent, which cannot execute the network. */
+async function chooseExecutor(
+  network: Config["network"],
+  socket: string,
+  { hostFiles: files, log }: NetworkAdapters,
+): Promise<Exclude<ChosenExecutor, { readonly by: "nobody" }>> {
+  const install = `berth cni install --conf-dir ${network.delegateDir} --root-dir ${dirname(socket)} installs it`;
+  const onBroken = (file: string, { message: reason }: Error) =>
+    log.warn({ file, reason }, "the agent ignores a broken file beside the list of berth-cni");
+  const remedy = `${install}; or ${howToLeaveOut(network.source)}`;
+  const executor = await findExecutor(network, { files, socket, onBroken }).catch(
+    toStartError("cannot read the list of berth-cni", remedy),
+  );
+  if (executor.by !== "nobody") return executor;
+  const { problem, isCuredByInstall, otherwise } = executor;
+  throw new StartError(`${problem}: ${isCuredByInstall ? `${install}; or ${otherwise}` : otherwise}`);
 }
 
 /** The list of `--network=builtin`. Without that flag it removes the one of an earlier start. */
@@ -123,42 +134,12 @@ async function openListOf(
   }
 }
 
-/**
- * The installed delegate; undefined if there is none: then other broken files of the folder are logged. Rejects with `CniError` for a list of
- * berth-cni that cannot be used.
- */
-async function readDelegate(
-  { delegateDir }: Config["network"],
-  { hostFiles, log }: NetworkAdapters,
-): Promise<DelegateConf | undefined> {
-  const entries = await readConfDir(hostFiles, delegateDir);
-  for (const entry of entries) {
-    const delegate = "conf" in entry ? delegateOf(entry.conf) : undefined;
-    if (delegate !== undefined) return delegate;
-  }
-  for (const entry of entries) {
-    if (!("problem" in entry)) continue;
-    const { file, problem } = entry;
-    if (file === `${delegateDir}/${DELEGATE_LIST_FILE}`) throw problem;
-    log.warn({ file, reason: problem.message }, "the agent ignores a broken file beside the list of berth-cni");
-  }
-  return undefined;
-}
-
-function toNetworkError(remedy: string): (error: unknown) => never {
-  return (error) => {
-    if (error instanceof CniError)
-      throw new StartError(`cannot read the list of berth-cni: ${error.message}: ${remedy}`, { cause: error });
-    return toStartError("cannot read the list of berth-cni", remedy)(error);
-  };
-}
-
 async function openNetwork(
   delegate: DelegateConf,
   list: BuiltinList | undefined,
-  youngForMs: number,
+  { youngForMs, folder }: { readonly youngForMs: number; readonly folder: RuntimeFolderCheck },
   adapters: NetworkAdapters,
-): Promise<OwnedNetwork> {
+): Promise<Omit<OwnedNetwork, "onRuntimeBack">> {
   const { hostFiles: files, statNow, mounts, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
@@ -214,7 +195,7 @@ async function openNetwork(
     },
     audit({ runtime, agent }) {
       const audit = createNetworkAudit({
-        listSandboxes: () => listSandboxes(runtime, clock),
+        listSandboxes: () => listSandboxesOfDelegate(runtime, folder, clock),
         collectGarbage: (sandboxes, signal, timeLimit) =>
           collectGarbage({ ...deps, cni: executor.createCni(record, timeLimit) }, sandboxes, signal),
         ...{ clock, log },
@@ -251,6 +232,20 @@ async function findProblemWithin(
     .catch((error: unknown) =>
       timeout.aborted ? `the plugins of ${confDir} ${late}` : `${confDir}: ${messageOf(error)}`,
     );
+}
+
+/**
+ * The sandboxes of a runtime that calls the delegate. One that executes the same plugins itself has attachments that GC by the agent would
+ * release: then it rejects, and the audit runs again later. Rejects with `CriError`, too.
+ */
+async function listSandboxesOfDelegate(
+  runtime: AuditDeps["runtime"],
+  folder: RuntimeFolderCheck,
+  clock: Clock,
+): ReturnType<typeof listSandboxes> {
+  const problem = await folder.findProblem();
+  if (problem !== undefined) throw new Error(problem);
+  return await listSandboxes(runtime, clock);
 }
 
 /** Runs `work` and records its duration in milliseconds, also if it rejects. */

@@ -1,5 +1,6 @@
 import { readCgroupDriver } from "../../cri/cgroup-driver.ts";
 import type { CriRuntime } from "../../cri/client.ts";
+import type { Runtime } from "../../cri/runtime.ts";
 import type { Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { LocalNodeOptions } from "./local-node.ts";
@@ -16,5 +17,13 @@ export function runtimeReaders(
   adapters: { readonly files: Files; readonly log: Log },
 ): Pick<LocalNodeOptions, "runtime" | "readCgroupDriver"> {
   const status = network?.withCondition(runtime.status) ?? withNetworkCause(runtime.status, { runtime, ...adapters });
-  return { runtime: { ...runtime, status }, readCgroupDriver: (options) => readCgroupDriver(runtime, options) };
+  // Asked at the start and after each outage, together with the status.
+  const version: Runtime["version"] = (options) => {
+    network?.onRuntimeBack();
+    return runtime.version(options);
+  };
+  return {
+    runtime: { ...runtime, status, version },
+    readCgroupDriver: (options) => readCgroupDriver(runtime, options),
+  };
 }

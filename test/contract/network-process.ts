@@ -9,7 +9,7 @@ import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
 import { statNow } from "../../host/fs/stat-now.ts";
-import { PodSandbox, PodSandboxState } from "../../proto/cri/gen/api.ts";
+import { PodSandbox, PodSandboxState, StatusResponse } from "../../proto/cri/gen/api.ts";
 import { FakeLog } from "../fakes/log.ts";
 
 const [rootDir = "", delegateDir = "", wanted, sandboxIds] = process.argv.slice(2);
@@ -27,6 +27,7 @@ const network = await openOwnedNetwork(
   {
     ...{ hostFiles, statNow, mounts: createMounts() },
     ...{ env: process.env, log: new FakeLog(), metrics: createKubeletMetrics() },
+    runtime: { verboseStatus: async () => StatusResponse.fromPartial({}) },
     exec: createExec(),
     root: createFiles(rootDir),
     clock: createClock(),

@@ -24,3 +24,14 @@ export function withNetworkProblem(response: StatusResponse, problem: string | u
     condition.status ? { ...condition, status: false, reason: "NetworkPluginNotReady", message } : condition,
   );
 }
+
+/** The status of a runtime that does not call the delegate, though the agent executes the network. The runtime's own words come first. */
+export function withUnusedDelegate(response: StatusResponse, problem: string | undefined): StatusResponse {
+  if (problem === undefined) return response;
+  return withNetworkReady(response, (condition) => ({
+    ...condition,
+    status: false,
+    reason: condition.status ? "NetworkPluginNotReady" : condition.reason,
+    message: condition.status || condition.message === "" ? problem : `${condition.message}: ${problem}`,
+  }));
+}

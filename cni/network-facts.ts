@@ -2,7 +2,7 @@ import { type Files, FilesError } from "../host/fs/files.ts";
 import { isObject } from "../proto/is-object.ts";
 import { joinWithAnd } from "../proto/join-with-and.ts";
 import { BUILTIN_TYPE, DEFAULT_BRIDGE } from "./builtin/network-conf.ts";
-import { binariesOf, type PluginConf } from "./conf.ts";
+import { binariesOf, type NetworkConf, type PluginConf } from "./conf.ts";
 import { readConfDir } from "./conf-dir.ts";
 import { findPlugin } from "./find-plugin.ts";
 
@@ -36,11 +36,13 @@ export const usualCni = { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] }
 
 /**
  * Reads the first network configuration of `confDir`, and which of its plugins are in none of `binDirs` or cannot be executed.
- * Rejects with `FilesError` if the folder or the file cannot be read, such as without being root.
+ * `inProcess` are the plugins that need no binary. Rejects with `FilesError` if the folder or the file cannot be read, such as without
+ * being root.
  */
 export async function readCniFacts(
   files: Pick<Files, "list" | "read" | "stat">,
   { confDir, binDirs }: { readonly confDir: string; readonly binDirs: readonly string[] },
+  inProcess: readonly string[] = [],
 ): Promise<CniFacts> {
   const nothing = { confDir, binDirs, plugins: [], missingPlugins: [], notExecutable: [], bridges: [] };
   const [first] = await readConfDir(files, confDir);
@@ -51,12 +53,17 @@ export async function readCniFacts(
     return { ...nothing, file: first.file, problem: message };
   }
   const plugins = binariesOf(first.conf);
-  const found = await Promise.all(plugins.map((plugin) => findPlugin(files, binDirs, plugin)));
-  const missingPlugins = plugins.filter((_, index) => found[index] === undefined);
+  const programs = plugins.filter((plugin) => !inProcess.includes(plugin));
+  const found = await Promise.all(programs.map((plugin) => findPlugin(files, binDirs, plugin)));
+  const missingPlugins = programs.filter((_, index) => found[index] === undefined);
   const notExecutable = found.flatMap((binary) => (binary?.isExecutable === false ? [binary.path] : []));
-  const bridges = first.conf.plugins.flatMap((plugin) => bridgeOf(plugin) ?? []);
+  const bridges = bridgesOf(first.conf);
   return { confDir, binDirs, file: first.file, plugins, missingPlugins, notExecutable, bridges };
 }
+
+/** The bridges of a network whose plugins have some, as far as this program knows these plugins. */
+export const bridgesOf = ({ plugins }: Pick<NetworkConf, "plugins">): readonly PodBridge[] =>
+  plugins.flatMap((plugin) => bridgeOf(plugin) ?? []);
 
 /**
  * Why a runtime can set up no network with what its folder has: no file, a broken file, or programs that are missing or cannot be

@@ -3,12 +3,14 @@ import { splitCommandLine } from "../../agent/config/flags/command-line.ts";
 import { flagGroups } from "../../agent/config/flags/flag-table.ts";
 import { loadConfig } from "../../agent/config/load.ts";
 import { checkCgroups } from "../../agent/preflight/cgroup-version.ts";
+import type { CniFacts } from "../../cni/network-facts.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { type Check, type CheckedSettings, checks, type Finding } from "./finding.ts";
 import { findingsOf } from "./findings.ts";
 import type { ForwardChain } from "./forwarding.ts";
 import { parseRules } from "./iptables-rules.ts";
 import type { Facts, MachineFacts } from "./machine-facts.ts";
+import type { PodNetworkFacts } from "./pod-network-facts.ts";
 import type { RuntimeFacts } from "./runtime-facts.ts";
 
 const gibibyte = 2 ** 30;
@@ -32,6 +34,8 @@ const containerd: RuntimeFacts = {
   cni: { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] },
   imageFolder: "/var/lib/containerd",
 };
+
+const cniFolders = { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] };
 
 /** A Raspberry Pi on which everything is as it should be. */
 const good: Facts = {
@@ -87,6 +91,7 @@ const good: Facts = {
     notExecutable: [],
     bridges: [{ name: "cni0", families: [4] }],
   },
+  podNetwork: { executor: { by: "runtime" }, folderProblem: undefined, executed: undefined },
   rootDir: "directory",
   isRootReadOnly: false,
   rootMount: { mountPoint: "/", isShared: true },
@@ -157,6 +162,27 @@ const apiServer = (status: number, clockAheadMs?: number): Partial<Facts> => ({
   apiServer: { server: "192.0.2.1:6443", isReachable: true, status, clockAheadMs },
 });
 const sysctls = (changes: Facts["sysctls"]): Partial<Facts> => ({ sysctls: { ...good.sysctls, ...changes } });
+/** The runtime's list has the delegate alone, and an agent executes another network. */
+const delegated = (changes: Partial<PodNetworkFacts>, executed: Partial<CniFacts> = {}): Partial<Facts> => ({
+  cni: {
+    ...good.cni,
+    confDir: "/etc/berth/cni/net.d",
+    file: "/etc/berth/cni/net.d/10-berth.conflist",
+    plugins: ["berth-cni"],
+    bridges: [],
+  },
+  podNetwork: {
+    executor: { by: "agent", delegate: { socket: "/r/cni.sock", ...cniFolders, cacheDir: "/c", timeoutMs: 1 } },
+    folderProblem: undefined,
+    executed: { ...good.cni, bridges: [{ name: "pods0", families: [4] }], ...executed },
+    ...changes,
+  },
+});
+const uninstalled = (isCuredByInstall: boolean): PodNetworkFacts["executor"] => {
+  return { by: "nobody", problem: "--network=builtin: it cannot be", isCuredByInstall, otherwise: "leave it out" };
+};
+const getExecutedPlugins =
+  "install the CNI plugins there (github.com/containernetworking/plugins), or name their folder by --bin-dir of berth cni install (Debian's package containernetworking-plugins: --bin-dir /opt/cni/bin:/usr/lib/cni)";
 const untuned = sysctls({ "vm.overcommit_memory": 0, "kernel.panic": 0, "kernel.keys.root_maxkeys": 2_000_000 });
 
 const withAgent = (startedAt: number, ...replaced: readonly string[]): Partial<CheckedSettings> => {
@@ -353,6 +379,67 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     { facts: { isRoot: false }, unreadable: { cni: "/etc/cni/net.d cannot be accessed: permission denied" } },
     "warning: the network configuration cannot be read: /etc/cni/net.d cannot be accessed: permission denied → run berth doctor as root",
   ],
+  [
+    "network",
+    { facts: delegated({}) },
+    "ok: the agent executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
+  ],
+  [
+    "network",
+    { facts: delegated({ executor: { by: "runtime" } }) },
+    "ok: the runtime's plugin berth-cni executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
+  ],
+  [
+    "network",
+    { facts: { ...delegated({}), ...ofRuntime({ cni: undefined }), cni: { ...good.cni, file: undefined } } },
+    "ok: the agent executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
+  ],
+  [
+    "network",
+    { facts: delegated({}, { missingPlugins: ["portmap"] }) },
+    `problem: /etc/cni/net.d/10-flannel.conflist needs portmap, and it is not in /opt/cni/bin → ${getExecutedPlugins}`,
+  ],
+  [
+    "network",
+    { facts: delegated({}, { problem: "/etc/cni/net.d/10-flannel.conflist is not JSON" }) },
+    "problem: /etc/cni/net.d/10-flannel.conflist is not JSON → correct or remove that file",
+  ],
+  [
+    "network",
+    { facts: delegated({}, { file: undefined }) },
+    "problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: --network=builtin for berth run",
+  ],
+  [
+    "network",
+    { facts: { ...delegated({}), ...ofRuntime({ conditions: conditions(true, false) }) } },
+    "problem: the container runtime says that its network is not ready: NetworkPluginNotReady: cni plugin not initialized → correct what it names below /etc/berth/cni/net.d, and restart the runtime if it does not notice",
+  ],
+  [
+    "network",
+    { facts: delegated({ folderProblem: { found: "the container runtime reads /x", cure: "set conf_dir" } }) },
+    "problem: the container runtime reads /x → set conf_dir",
+  ],
+  [
+    "network",
+    { facts: delegated({ executor: uninstalled(true) }) },
+    'problem: --network=builtin: it cannot be → berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration; or leave it out',
+  ],
+  [
+    "network",
+    { facts: delegated({ executor: uninstalled(true) }), flags: [...cluster, "--network-delegate-dir=/d"] },
+    'problem: --network=builtin: it cannot be → berth cni install --conf-dir /d, then conf_dir = "/d" in the runtime\'s configuration; or leave it out',
+  ],
+  [
+    "network",
+    { facts: delegated({ executor: uninstalled(false) }) },
+    "problem: --network=builtin: it cannot be → leave it out",
+  ],
+  [
+    "network",
+    { facts: { isRoot: false }, unreadable: { podNetwork: "permission denied" } },
+    "warning: the list of berth-cni cannot be read: permission denied → run berth doctor as root",
+    "ok: /etc/cni/net.d/10-flannel.conflist uses flannel and portmap, all in /opt/cni/bin",
+  ],
 
   ["cgroups", {}, "ok: version 2, with cpuset, cpu, io, memory and pids"],
   [
@@ -495,6 +582,12 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     { facts: firewall(firewalld, "-A filter_FORWARD -o cni0 -j ACCEPT") },
     "warning: the chain filter_FORWARD of the table inet firewalld drops what no rule accepts, and no rule accepts every packet from cni0: unless rules for some of them do, pods reach no other machine → firewall-cmd --permanent --zone=trusted --add-interface=cni0 && firewall-cmd --reload",
   ],
+  [
+    "firewall",
+    { facts: { ...delegated({}), ...firewall({}) } },
+    "warning: the chain FORWARD of the table ip filter drops what no rule accepts, and no rule accepts every packet from and to pods0: unless rules for some of them do, pods reach no other machine and other machines reach no pod → iptables-nft -I FORWARD -i pods0 -j ACCEPT && iptables-nft -I FORWARD -o pods0 -j ACCEPT",
+  ],
+  ["firewall", { facts: { ...delegated({}, { bridges: [] }), ...firewall({}) } }],
   [
     "firewall",
     { facts: firewall({ family: "iptables" }) },

@@ -12,6 +12,7 @@ import {
   judgeTemperature,
 } from "./kernel-findings.ts";
 import type { MachineFacts } from "./machine-facts.ts";
+import { judgeNetwork } from "./network-findings.ts";
 import {
   judgeAgent,
   judgeConfiguration,
@@ -24,7 +25,7 @@ import {
   judgeRootDirectory,
   judgeUser,
 } from "./node-findings.ts";
-import { judgeCgroupDriver, judgeNetwork, judgeRuntime } from "./runtime-findings.ts";
+import { judgeCgroupDriver, judgeRuntime } from "./runtime-findings.ts";
 
 const judges: Readonly<Record<(typeof checks)[number], Judge>> = {
   user: judgeUser,

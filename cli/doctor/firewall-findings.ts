@@ -6,10 +6,12 @@ import { dropsPackets, type ForwardChain, type ForwardedPacket } from "./forward
 
 /**
  * Docker and ufw set the policy of FORWARD to DROP, and firewalld rejects at the end of its chain: both hit the packets of
- * pods. Nothing is said where pods have no bridge: networks such as Calico and Cilium add rules of their own.
+ * pods. Nothing is said where pods have no bridge: networks such as Calico and Cilium add rules of their own. The bridge is that of
+ * the network which an agent executes, if one does; the runtime knows only its delegate.
  */
 export const judgeFirewall: Judge = (facts) => {
-  const bridges = "value" in facts.cni ? facts.cni.value.bridges : [];
+  const executed = "value" in facts.podNetwork ? facts.podNetwork.value.executed : undefined;
+  const bridges = executed?.bridges ?? ("value" in facts.cni ? facts.cni.value.bridges : []);
   if (bridges.length === 0) return [];
   return judged(facts, "firewall", { check: "firewall", subject: "the firewall's chains" }, (firewall) => {
     const found = bridges.flatMap((bridge) => judgeBridge(bridge, firewall));

@@ -26,6 +26,7 @@ import { type ApiServerAnswer, readApiServer } from "./api-server-facts.ts";
 import { type FirewallFacts, readFirewall } from "./firewall-facts.ts";
 import { type Inventory, inventoryOf } from "./inventory.ts";
 import { type KubeconfigFacts, readApiServerEndpoint, readKubeconfigFacts } from "./kubeconfig-facts.ts";
+import { type PodNetworkFacts, readPodNetworkFacts } from "./pod-network-facts.ts";
 import type { Readers, Readings } from "./reading.ts";
 import { existingRealPath, type FolderMount, fileOwnerOf, mountOf } from "./root-directory-facts.ts";
 import { type RuntimeAnswer, readRuntimeFacts } from "./runtime-facts.ts";
@@ -57,7 +58,9 @@ export interface Facts {
   /** The sockets of container runtimes at other usual paths. */
   readonly otherSockets: readonly string[];
   readonly runtime: RuntimeAnswer;
+  /** The network configuration that the runtime uses. */
   readonly cni: CniFacts;
+  readonly podNetwork: PodNetworkFacts;
   readonly rootDir: FileKind | undefined;
   /** Whether the file system of the root directory refuses every write, also root's. */
   readonly isRootReadOnly: boolean;
@@ -164,10 +167,8 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
         usualSockets.filter((path) => path !== socket()),
       ),
     runtime,
-    cni: async () => {
-      const answer = await runtime();
-      return await readCniFacts(files, (answer.isReachable ? answer.facts.cni : undefined) ?? usualCni);
-    },
+    cni: async () => await readCniFacts(files, cniFoldersOf(await runtime()) ?? usualCni),
+    podNetwork: async () => await readPodNetworkFacts(files, config, cniFoldersOf(await runtime())?.confDir),
     rootDir: async () => (await files.stat(config.rootDir))?.kind,
     isRootReadOnly: () => isReadOnly(files, config.rootDir),
     rootMount: async () =>
@@ -200,6 +201,9 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
       config.resolvConf === undefined ? [] : nameserversOf(await files.read(config.resolvConf, MAX_FILE_BYTES)),
   };
 }
+
+/** Undefined if the runtime does not say. */
+const cniFoldersOf = (answer: RuntimeAnswer) => (answer.isReachable ? answer.facts.cni : undefined);
 
 type OfCluster = "kubeconfig" | "kubeconfigOwner" | "apiServer";
 

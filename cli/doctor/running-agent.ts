@@ -20,6 +20,7 @@ const pathFlags: ReadonlySet<string> = new Set([
   "kubeconfig",
   "image-credential-provider-config",
   "image-credential-provider-bin-dir",
+  "network-delegate-dir",
   "pod-manifest-path",
   "resolv-conf",
 ]);

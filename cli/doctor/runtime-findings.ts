@@ -1,7 +1,5 @@
-import { DELEGATE_DIR } from "../../agent/config/config.ts";
-import { type CniFacts, cniProblemOf } from "../../cni/network-facts.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
-import { type Finding, type Judge, judged, okFinding, problemFinding, warningFinding } from "./finding.ts";
+import { type Judge, judged, okFinding, problemFinding, warningFinding } from "./finding.ts";
 import type { MachineFacts } from "./machine-facts.ts";
 import type { RuntimeAnswer, RuntimeFacts } from "./runtime-facts.ts";
 
@@ -32,7 +30,7 @@ export const judgeRuntime: Judge = (facts, { config: { containerRuntimeEndpoint:
   });
 
 /** The kernel refuses the connection: nothing is known of the runtime. */
-function isForbidden(answer: RuntimeAnswer): boolean {
+export function isForbidden(answer: RuntimeAnswer): boolean {
   return !answer.isReachable && /\b(EACCES|EPERM)\b/.test(answer.message);
 }
 
@@ -77,7 +75,7 @@ function whyUnreachable(
 
 const unitOf = (runtime: string) => (runtime === "cri-o" ? "crio" : runtime);
 
-function wordsOf({ reason, message }: RuntimeFacts["conditions"][number]): string {
+export function wordsOf({ reason, message }: RuntimeFacts["conditions"][number]): string {
   return [reason, message].filter((word) => word !== "").join(": ");
 }
 
@@ -112,58 +110,3 @@ const withoutCgroups = (uses: string) =>
     `${uses}, which needs a slice for each pod, and cgroupsPerQOS is false: runc starts no container`,
     "set cgroupsPerQOS: true, or SystemdCgroup = false in the runtime's configuration and restart it",
   );
-
-const NETWORK = { check: "network", subject: "the network configuration" } as const;
-
-/** What the runtime reports of its network, and whether every program of its CNI configuration is installed. */
-export const judgeNetwork: Judge = (facts) => {
-  const answer = "value" in facts.runtime ? facts.runtime.value : undefined;
-  const ready = answer?.isReachable === true ? networkOf(answer.facts) : undefined;
-  return judged(facts, "cni", NETWORK, (cni) => {
-    // Without the runtime's report the folders are only the usual ones, and the network may be elsewhere.
-    if (answer !== undefined && isForbidden(answer))
-      return judgeCni(cni, undefined).map((finding) => ({
-        ...finding,
-        state: finding.state === "ok" ? "ok" : "warning",
-      }));
-    const found = judgeCni(cni, ready?.status);
-    if (ready?.status !== false || found.some(({ state }) => state === "problem")) return found;
-    return [
-      problemFinding(
-        "network",
-        `the container runtime says that its network is not ready: ${wordsOf(ready)}`,
-        `correct what it names below ${cni.confDir}, and restart the runtime if it does not notice`,
-      ),
-    ];
-  });
-};
-
-const networkOf = ({ conditions }: RuntimeFacts) => conditions.find(({ type }) => type === "NetworkReady");
-
-/** How a node gets a network without that of a cluster and without plugins. */
-const USE_BUILTIN = `let the agent make a network of this node alone: berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration and --network=builtin for berth run`;
-
-const GET_PLUGINS =
-  "install the CNI plugins there (github.com/containernetworking/plugins), or point the runtime's bin_dir to them (Debian's package containernetworking-plugins: /usr/lib/cni)";
-
-function cureOf({ problem, missingPlugins, notExecutable }: CniFacts): string {
-  if (problem !== undefined) return "correct or remove that file";
-  return missingPlugins.length > 0 ? GET_PLUGINS : `chmod +x ${notExecutable.join(" ")}`;
-}
-
-/** `isReady` is what the runtime reports; a runtime that is ready may read its network from elsewhere. */
-function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding[] {
-  const { file, binDirs, plugins } = cni;
-  const problem = cniProblemOf(cni);
-  if (problem === undefined)
-    return [okFinding("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
-  if (file !== undefined) return [problemFinding("network", problem, cureOf(cni))];
-  if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
-  return [
-    problemFinding(
-      "network",
-      `${problem}: pods without host network cannot start`,
-      `install the network of your cluster (Flannel, Cilium, Calico …), or ${USE_BUILTIN}`,
-    ),
-  ];
-}

@@ -3,12 +3,19 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { CheckedSettings, Finding } from "../../cli/doctor/finding.ts";
 import { readFirewall } from "../../cli/doctor/firewall-facts.ts";
 import { judgeFirewall } from "../../cli/doctor/firewall-findings.ts";
 import type { MachineFacts } from "../../cli/doctor/machine-facts.ts";
+import { readPodNetworkFacts } from "../../cli/doctor/pod-network-facts.ts";
+import { formatBuiltinList } from "../../cni/delegate/builtin-list.ts";
+import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { readCniFacts } from "../../cni/network-facts.ts";
 import { createExec } from "../../host/exec.ts";
-import { FilesError } from "../../host/fs/files.ts";
+import { createFiles, FilesError } from "../../host/fs/files.ts";
 import { createNetlink } from "../../host/netlink/netlink.ts";
 import { createTestNamespaces, outputIn, type TestNamespace } from "./network-namespaces.ts";
 
@@ -19,10 +26,15 @@ const namespaces = createTestNamespaces();
 afterEach(() => namespaces.closeAll());
 const netlink = createNetlink();
 
+/** A node whose runtime executes the network. */
+const ofRuntime = {
+  cni: { value: { bridges: [{ name: "berth0", families: [4, 6] }] } },
+  podNetwork: { value: { executed: undefined } },
+};
+
 /** The warnings. */
-async function findingsIn(namespace: TestNamespace): Promise<readonly Finding[]> {
-  const cni = { value: { bridges: [{ name: "berth0", families: [4, 6] }] } };
-  const facts = { cni, firewall: { value: await firewallIn(namespace) } } as unknown as MachineFacts;
+async function findingsIn(namespace: TestNamespace, network: object = ofRuntime): Promise<readonly Finding[]> {
+  const facts = { ...network, firewall: { value: await firewallIn(namespace) } } as unknown as MachineFacts;
   return judgeFirewall(facts, {} as CheckedSettings).filter(({ state }) => state !== "ok");
 }
 
@@ -80,6 +92,32 @@ describe.skipIf(!isRoot)("the chains of a firewall", () => {
     expect((await findingsIn(namespace)).map(({ cure }) => cure)).toEqual([outgoing]);
     run(namespace, [outgoing]);
     expect(await findingsIn(namespace)).toEqual([]);
+  });
+
+  test("the bridge is that of the network which the agent executes, where the runtime knows the delegate alone", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "berth-firewall-"));
+    const [chainDir, delegateDir] = [join(folder, "net.d"), join(folder, "delegate.d")];
+    for (const path of [chainDir, delegateDir]) await mkdir(path);
+    const list = formatBuiltinList(["10.88.0.0/24"], { name: "pods", bridge: "pods0" });
+    await writeFile(join(chainDir, "10-pods.conflist"), list);
+    const folders = { confDir: chainDir, binDirs: [folder], cacheDir: folder };
+    const delegate = formatDelegateList({ ...folders, socket: `${folder}/cni.sock`, timeoutMs: 1_000 });
+    await writeFile(join(delegateDir, "10-berth.conflist"), delegate);
+    const network = { source: "chain", owner: "auto", delegateDir, podCIDRs: [] } as const;
+    const config = { network, rootDir: folder, clusterConfigSource: undefined };
+    const files = createFiles("/");
+    const facts = {
+      cni: { value: await readCniFacts(files, { confDir: delegateDir, binDirs: [folder] }) },
+      podNetwork: { value: await readPodNetworkFacts(files, config, delegateDir) },
+    };
+    await rm(folder, { recursive: true });
+    const namespace = namespaces.create();
+    run(namespace, docker("iptables-nft"));
+    const [finding, ...more] = await findingsIn(namespace, facts);
+    expect(more).toEqual([]);
+    run(namespace, finding?.cure?.split(" && ") ?? []);
+    expect(finding?.cure).toContain("-i pods0 -j ACCEPT");
+    expect(await findingsIn(namespace, facts)).toEqual([]);
   });
 
   test("a rule for some packets only is no cure", async () => {

@@ -1,11 +1,14 @@
 // The agent executes the network of pods on containerd: installed beside running pods, away, stopped, with a chain and with the
 // built-in network, and removed again.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { NetworkOwner } from "../../agent/config/config.ts";
 import { compilerOf } from "../../cli/compile-delegate.ts";
+import type { Check } from "../../cli/doctor/finding.ts";
+import type { DoctorReport } from "../../cli/doctor/report.ts";
+import { builtBinary } from "../bed/agent.ts";
 import { webImage, webPage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { inNetworkNamespace } from "../contract/own-namespace.ts";
@@ -77,6 +80,13 @@ async function waitForRemains(expected: PodNetworkRemains) {
   });
 }
 
+/** What doctor says of the agent that runs. */
+async function findingsOf(check: Check) {
+  const argv = ["doctor", "-o", "json", "--root-dir", node.paths.agentRoot];
+  const { stdout } = await execa(builtBinary, argv, { reject: false, timeout: 60_000 });
+  return (JSON.parse(stdout) as DoctorReport).findings.filter((finding) => finding.check === check);
+}
+
 async function startWeb(name: string) {
   const hostPort = await freePort();
   const { command: _, ...container } = podOf(name, { image: webImage, ports: [{ containerPort: 8080, hostPort }] }).spec
@@ -137,6 +147,44 @@ const registerTests = () => {
       expect(executed).toHaveLength(late.length + 1);
       await removePods(...old, ...late, "web");
       expect(await networks.remains()).toEqual(nothing);
+    });
+
+    test("a runtime that reads another folder than the delegate's starts no pod, until it reads that one again", async () => {
+      await startPods("before");
+      const before = await networks.remains();
+      const { cniConfDir } = node.paths;
+      await networks.useConfDir(cniConfDir);
+      await node.putManifest(podOf("waits"));
+      const words = `the container runtime reads ${cniConfDir}, the list of berth-cni is in ${networks.delegateDir}: set conf_dir = "${networks.delegateDir}" in its configuration and restart it`;
+      await node.waitForPod("waits", "it says which folder", ({ message }) => message.includes(words));
+      const found = (await findingsOf("network")).map(({ state, what, cure }) => [state, `${what}: ${cure}`]);
+      expect(found).toEqual([["problem", words]]);
+      expect(await networks.remains()).toEqual(before);
+      const other = { cniVersion: "1.0.0", name: "other", plugins: [{ type: "bridge" }] };
+      await writeFile(join(networks.delegateDir, "05-other.conflist"), JSON.stringify(other));
+      await networks.useConfDir(networks.delegateDir);
+      const earlier = `the container runtime uses ${networks.delegateDir}/05-other.conflist, which comes before the list of berth-cni: remove that file`;
+      await node.waitForPod("waits", "it names the file", ({ message }) => message.includes(earlier));
+      await rm(join(networks.delegateDir, "05-other.conflist"));
+      await node.waitUntilRunning("waits");
+      await removePods("before", "waits");
+      expect(await networks.remains()).toEqual(nothing);
+    });
+
+    test("doctor looks at the network that the agent executes: a firewall that drops its packets, and a plugin that is missing", async () => {
+      await networks.useBuiltin();
+      await execa("iptables", ["-P", "FORWARD", "DROP"]);
+      const [firewall, ...others] = await findingsOf("firewall");
+      await execa("iptables", ["-P", "FORWARD", "ACCEPT"]);
+      expect([firewall?.state, others]).toEqual(["warning", []]);
+      expect(firewall?.what).toContain(`no rule accepts every packet from and to ${node.containerd.bridge}: `);
+      const list = join(node.paths.cniConfDir, "10-berth.conflist");
+      const what = `the agent executes ${list} with berth`;
+      expect(await findingsOf("network")).toEqual([{ check: "network", state: "ok", what }]);
+      await writeFile(list, JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ type: "no-such" }] }));
+      const [missing] = await findingsOf("network");
+      expect([missing?.state, missing?.what]).toEqual(["problem", expect.stringContaining(`${list} needs no-such, `)]);
+      await networks.useChain();
     });
 
     test("a pod that is deleted while the agent is away leaves nothing", async () => {

@@ -1,0 +1,110 @@
+import { DELEGATE_DIR } from "../../agent/config/config.ts";
+import type { ChosenExecutor } from "../../cni/delegate/installed-delegate.ts";
+import { type CniFacts, cniProblemOf } from "../../cni/network-facts.ts";
+import { joinWithAnd } from "../../proto/join-with-and.ts";
+import { type Finding, type Judge, judged, okFinding, problemFinding } from "./finding.ts";
+import type { MachineFacts } from "./machine-facts.ts";
+import type { PodNetworkFacts } from "./pod-network-facts.ts";
+import { isForbidden, wordsOf } from "./runtime-findings.ts";
+
+const NETWORK = { check: "network", subject: "the network configuration" } as const;
+const DELEGATE = { check: "network", subject: "the list of berth-cni" } as const;
+
+/**
+ * Who executes the network of pods, what the runtime reports of its network, and whether every program of the configurations is
+ * installed: of the runtime's own one, and of the one that an agent executes.
+ */
+export const judgeNetwork: Judge = (facts, { config }) => {
+  const { delegateDir } = config.network;
+  const { podNetwork } = facts;
+  const delegated = judged(facts, "podNetwork", DELEGATE, (found) => judgeDelegate(found, delegateDir));
+  const found = delegated.length > 0 && "value" in podNetwork ? delegated : judgeFolders(facts, delegated);
+  const answer = "value" in facts.runtime ? facts.runtime.value : undefined;
+  if (answer === undefined || !isForbidden(answer)) return found;
+  // Without the runtime's report the folders are only the usual ones, and the network may be elsewhere.
+  return found.map((finding) => ({ ...finding, state: finding.state === "ok" ? "ok" : "warning" }));
+};
+
+/** What keeps an agent from executing the network as configured. */
+function judgeDelegate({ executor, folderProblem }: PodNetworkFacts, delegateDir: string): readonly Finding[] {
+  if (executor.by === "nobody")
+    return [problemFinding("network", executor.problem, cureOfChoice(executor, delegateDir))];
+  return folderProblem === undefined ? [] : [problemFinding("network", folderProblem.found, folderProblem.cure)];
+}
+
+function cureOfChoice(
+  { isCuredByInstall, otherwise }: Extract<ChosenExecutor, { readonly by: "nobody" }>,
+  delegateDir: string,
+): string {
+  if (!isCuredByInstall) return otherwise;
+  const folder = delegateDir === DELEGATE_DIR ? "" : ` --conf-dir ${delegateDir}`;
+  return `berth cni install${folder}, then conf_dir = "${delegateDir}" in the runtime's configuration; or ${otherwise}`;
+}
+
+/** `unreadable` are the findings of a delegate's list that cannot be read. */
+function judgeFolders(facts: MachineFacts, unreadable: readonly Finding[]): readonly Finding[] {
+  const { podNetwork } = facts;
+  const { executor, executed } = "value" in podNetwork ? podNetwork.value : {};
+  const isByAgent = executor?.by === "agent";
+  const answer = "value" in facts.runtime && facts.runtime.value.isReachable ? facts.runtime.value.facts : undefined;
+  const ready = answer?.conditions.find(({ type }) => type === "NetworkReady");
+  const ofRuntime = judged(facts, "cni", NETWORK, (cni) => {
+    // The usual folder is not the one with the delegate.
+    const own = isByAgent && answer?.cni === undefined ? [] : judgeCni(cni, ready?.status);
+    const found = hasProblem(own) || executed === undefined ? own : judgeExecuted(executed, isByAgent);
+    if (ready?.status !== false || hasProblem(found)) return found;
+    return [
+      problemFinding(
+        "network",
+        `the container runtime says that its network is not ready: ${wordsOf(ready)}`,
+        `correct what it names below ${cni.confDir}, and restart the runtime if it does not notice`,
+      ),
+    ];
+  });
+  return [...unreadable, ...ofRuntime];
+}
+
+const hasProblem = (findings: readonly Finding[]) => findings.some(({ state }) => state === "problem");
+
+const PLUGINS = "install the CNI plugins there (github.com/containernetworking/plugins), or";
+/** Debian's package of the plugins, and the folder that it has. */
+const DEBIAN = "Debian's package containernetworking-plugins: ";
+
+const GET_PLUGINS = `${PLUGINS} point the runtime's bin_dir to them (${DEBIAN}/usr/lib/cni)`;
+
+const GET_EXECUTED_PLUGINS = `${PLUGINS} name their folder by --bin-dir of berth cni install (${DEBIAN}--bin-dir /opt/cni/bin:/usr/lib/cni)`;
+
+/** How a node gets a network without that of a cluster and without plugins. */
+const USE_BUILTIN = `let the agent make a network of this node alone: berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration and --network=builtin for berth run`;
+
+const INSTALL_NETWORK = "install the network of your cluster (Flannel, Cilium, Calico …), or";
+
+/** `getPlugins` is the cure for plugins that are missing. */
+function cureOf({ problem, missingPlugins, notExecutable }: CniFacts, getPlugins: string): string {
+  if (problem !== undefined) return "correct or remove that file";
+  return missingPlugins.length > 0 ? getPlugins : `chmod +x ${notExecutable.join(" ")}`;
+}
+
+/** The runtime's own configuration. `isReady` is what the runtime reports; a runtime that is ready may read its network from elsewhere. */
+function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding[] {
+  const { file, binDirs, plugins } = cni;
+  const problem = cniProblemOf(cni);
+  if (problem === undefined)
+    return [okFinding("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
+  if (file !== undefined) return [problemFinding("network", problem, cureOf(cni, GET_PLUGINS))];
+  if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
+  return [problemFinding("network", withoutNetwork(problem), `${INSTALL_NETWORK} ${USE_BUILTIN}`)];
+}
+
+/** The network that an agent executes for the runtime: `isByAgent`, by the agent with this configuration. */
+function judgeExecuted(executed: CniFacts, isByAgent: boolean): readonly Finding[] {
+  const { file, plugins } = executed;
+  const problem = cniProblemOf(executed);
+  const executor = isByAgent ? "the agent" : "the runtime's plugin berth-cni";
+  if (problem === undefined) return [okFinding("network", `${executor} executes ${file} with ${joinWithAnd(plugins)}`)];
+  if (file !== undefined) return [problemFinding("network", problem, cureOf(executed, GET_EXECUTED_PLUGINS))];
+  const otherwise = "let the agent make a network of this node alone: --network=builtin for berth run";
+  return [problemFinding("network", withoutNetwork(problem), `${INSTALL_NETWORK} ${otherwise}`)];
+}
+
+const withoutNetwork = (problem: string) => `${problem}: pods without host network cannot start`;

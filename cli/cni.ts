@@ -1,3 +1,4 @@
+import { dirname } from "node:path/posix";
 import { DELEGATE_DIR } from "../agent/config/config.ts";
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { CniError, describeCniError } from "../cni/error.ts";
@@ -6,6 +7,7 @@ import type { PluginCallRecord } from "../cni/plugin-calls.ts";
 import { FilesError } from "../host/fs/files.ts";
 import { isNamespaceMount } from "../host/network-namespace.ts";
 import { EXIT_CODES } from "../host/signals.ts";
+import { findDelegateDirs } from "./cni/delegate-dirs.ts";
 import { createLocalExecutor } from "./cni/local-executor.ts";
 import { BIN_DIR, CHAIN_DIR, type CniSettings, cniVerbs, readSettings } from "./cni/settings.ts";
 import { staticDelegate } from "./cni/static-delegate.ts";
@@ -52,7 +54,7 @@ Without NETWORK it takes the first one of the folder, which container runtimes u
     folderFlag("bin-dir", "the folders of the plugins, as CNI_PATH: separated by ':'", BIN_DIR),
     folderFlag("cache-dir", "the folder of the cached results", usualCacheDir),
     folderFlag("chain-dir", "install: the folder of the networks that the agent executes", CHAIN_DIR),
-    { ...rootDirFlag, description: "install: the agent's root directory, which has its socket" },
+    { ...rootDirFlag, description: "install, list: the agent's root directory, which has its sockets" },
     standaloneFlag("netns", "string", "the path of the network namespace"),
     standaloneFlag("ifname", "string", "the interface in the network namespace", {
       default: "eth0",
@@ -126,7 +128,9 @@ function createDeps(settings: CniSettings, signal: AbortSignal): CniVerbDeps {
   const program = import.meta.path.startsWith("/$bunfs/") ? process.execPath : undefined;
   const columns = columnsOf(process.stdout);
   const installation = { program, programName: ownProgramName(), staticDelegate: staticDelegate() };
-  return { ...executor, ...installation, cni, files, isNamespace: isNamespaceMount, calls, signal, columns };
+  const findDirs = () => findDelegateDirs(dirname(settings.socket));
+  const readers = { files, isNamespace: isNamespaceMount, findDelegateDirs: findDirs };
+  return { ...executor, ...installation, ...readers, cni, calls, signal, columns };
 }
 
 function refuse(message: string, code: number): number {

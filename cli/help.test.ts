@@ -57,7 +57,7 @@ test("berth cni VERB --help is the help of that verb, with the flags that it rea
   expect(install).toContain("set conf_dir in the configuration of the container runtime");
   const flagsOf = (help: string) => [...help.matchAll(/^ +(?:-\w, )?--([a-z-]+) .* {2,}\S/gm)].map(([, name]) => name);
   expect(flagsOf(install)).toEqual(["conf-dir", "bin-dir", "cache-dir", "chain-dir", "root-dir", "output", "help"]);
-  expect(flagsOf(await helpOfVerb("list"))).toEqual(["conf-dir", "cache-dir", "output", "help"]);
+  expect(flagsOf(await helpOfVerb("list"))).toEqual(["conf-dir", "cache-dir", "root-dir", "output", "help"]);
   for (const verb of cniVerbs) {
     const help = await helpOfVerb(verb);
     expect(help).toStartWith(`berth cni ${verb} `);

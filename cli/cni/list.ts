@@ -1,4 +1,3 @@
-import { DELEGATE_DIR } from "../../agent/config/config.ts";
 import { type CacheEntry, keyOfFileName } from "../../cni/cache-entry.ts";
 import { namespaceOf, stateOfNamespace } from "../../cni/cached-namespace.ts";
 import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
@@ -14,7 +13,7 @@ import { type SuggestedCall, suggestedCniCommand, suggestedDeletion } from "./su
 import { cachedAttachmentTable, type ListedAttachment, networkTable, podOf, unreadableTable } from "./tables.ts";
 import type { CniAnswer, CniVerbDeps } from "./verbs.ts";
 
-type ListDeps = Pick<CniVerbDeps, "files" | "cache" | "isNamespace" | "columns" | "programName">;
+type ListDeps = Pick<CniVerbDeps, "files" | "cache" | "isNamespace" | "findDelegateDirs" | "columns" | "programName">;
 
 /** `berth cni list`: the networks of a folder, who executes them, and the attachments in the cache. */
 export async function listNetworks(settings: CniSettings, deps: ListDeps): Promise<CniAnswer> {
@@ -32,7 +31,7 @@ export async function listNetworks(settings: CniSettings, deps: ListDeps): Promi
   if (network !== undefined && found.length + own.length + torn.length === 0)
     await loadNetwork(files, confDir, network);
   const attachments = await Promise.all(own.map((entry) => listed(entry, entries, deps)));
-  const delegates = await delegatesOf(files);
+  const delegates = await delegatesOf(deps);
   const executed = executorText(delegates, call);
   const text = all.length === 0 ? `${confDir} has no network configuration\n` : networkTable(found, own, columns);
   const tables = [
@@ -103,13 +102,17 @@ interface InstalledDelegate {
   readonly folder: string;
 }
 
-/** The agents that execute the networks of pods on this machine, by what `berth cni install` has written into its usual folder. */
-async function delegatesOf(files: ListDeps["files"]): Promise<readonly InstalledDelegate[]> {
+/** The agents that execute the networks of pods on this machine, by what `berth cni install` has written. */
+async function delegatesOf({
+  files,
+  findDelegateDirs,
+}: Pick<ListDeps, "files" | "findDelegateDirs">): Promise<readonly InstalledDelegate[]> {
   const found: InstalledDelegate[] = [];
-  for (const entry of await readConfDir(files, DELEGATE_DIR)) {
-    const delegate = "conf" in entry ? delegateIfUsable(entry.conf) : undefined;
-    if (delegate !== undefined) found.push({ socket: delegate.socket, folder: await chainFolderOf(files, delegate) });
-  }
+  for (const folder of await findDelegateDirs())
+    for (const entry of await readConfDir(files, folder)) {
+      const delegate = "conf" in entry ? delegateIfUsable(entry.conf) : undefined;
+      if (delegate !== undefined) found.push({ socket: delegate.socket, folder: await chainFolderOf(files, delegate) });
+    }
   return found;
 }
 

@@ -16,12 +16,13 @@ const OUTPUT = ["output", "help"] as const;
 
 export const verbHelp: Readonly<Record<CniCommandVerb, VerbHelp>> = {
   list: {
-    synopsis: "[NETWORK] [--conf-dir DIR] [--cache-dir DIR] [-o json]",
+    synopsis: "[NETWORK] [--conf-dir DIR] [--cache-dir DIR] [--root-dir DIR] [-o json]",
     introduction: `Shows the networks of a folder, or what is wrong with a file, and the attachments in the cache with their pods.
 Container runtimes use the first file. Programs that use CNI share the cache: MADE BY says which one has made an attachment. NETNS says whether
-its network namespace still exists; if it is gone, the pod is gone too.
+its network namespace still exists; if it is gone, the pod is gone too. It says which agent executes the networks of pods; one whose delegate is in
+another folder than the usual one must run, on --root-dir.
 `,
-    flags: ["conf-dir", "cache-dir", ...OUTPUT],
+    flags: ["conf-dir", "cache-dir", "root-dir", ...OUTPUT],
   },
   status: {
     synopsis: "[NETWORK] [--conf-dir DIR] [--bin-dir DIR] [-o json]",

@@ -51,6 +51,7 @@ test("list names the networks that there are if it does not know one", async () 
     files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
     cache: { list: async () => ({ entries: [], unreadable: [] }) },
     columns: Number.POSITIVE_INFINITY,
+    findDelegateDirs: async () => ["/etc/berth/cni/net.d", "/d"],
     programName: "berth",
   } as unknown as CniVerbDeps;
   const unknown = runVerb.list({ ...settings, verb: "list", network: "zzz" }, deps);
@@ -66,6 +67,7 @@ test("list shows the files of the cache that are unreadable", async () => {
     files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
     cache: { list: async () => ({ entries: [], unreadable: [of("pods"), of("other")] }) },
     columns: Number.POSITIVE_INFINITY,
+    findDelegateDirs: async () => ["/etc/berth/cni/net.d", "/d"],
     programName: "berth",
   } as unknown as CniVerbDeps;
   const { text, json, isGood } = await runVerb.list({ ...settings, verb: "list", network: "pods" }, deps);
@@ -96,6 +98,7 @@ test("list finds the namespace of an entry of libcni before 1.1 in its result", 
     cache: { list: async () => ({ entries, unreadable: [] }) },
     isNamespace: async (path: string) => path === "/a",
     columns: Number.POSITIVE_INFINITY,
+    findDelegateDirs: async () => ["/etc/berth/cni/net.d", "/d"],
     programName: "berth",
   } as unknown as CniVerbDeps;
   const { json } = await runVerb.list({ ...settings, verb: "list" }, deps);
@@ -114,10 +117,10 @@ test("list says which agent executes the networks of pods, and which attachments
   const entryOf = (network: string, netns: string, config = ""): CacheEntry => ({
     ...{ network, containerId: "3f2a", ifName: "eth0", netns, args: new Map(), capabilityArgs: {}, result: {}, config },
   });
-  const listOn = (confDir: string) =>
+  const listOn = (confDir: string, delegateDir = "/etc/berth/cni/net.d") =>
     runVerb.list({ ...settings, verb: "list" }, {
       files: {
-        list: async (path: string) => (["/c", "/etc/berth/cni/net.d"].includes(path) ? [FILE] : undefined),
+        list: async (path: string) => (["/c", delegateDir].includes(path) ? [FILE] : undefined),
         read: async (path: string) => (path.startsWith("/c/") ? conf : delegateOf(confDir)),
       },
       cache: {
@@ -133,6 +136,7 @@ test("list says which agent executes the networks of pods, and which attachments
       },
       isNamespace: async () => false,
       columns: Number.POSITIVE_INFINITY,
+      findDelegateDirs: async () => ["/etc/berth/cni/net.d", "/d"],
       programName: "my berth",
     } as unknown as CniVerbDeps);
   const { text, json } = await listOn("/c");
@@ -156,6 +160,8 @@ test("list says which agent executes the networks of pods, and which attachments
       { network: "pods", netnsState: "gone", madeBy: "other" },
     ],
   });
+  // The agent was started with another folder of its delegate.
+  expect((await listOn("/c", "/d")).text).toBe(text);
   expect((await listOn("/my nets")).text).toContain(
     "\nthe agent on /r/cni.sock executes the first network of /my nets for pods: 'my berth' cni list --conf-dir '/my nets' --bin-dir /b --cache-dir /v\n",
   );
@@ -173,6 +179,7 @@ test("list suggests gc with the folders of the call, and only for attachments th
       cache: { list: async () => ({ entries, unreadable: [] }) },
       isNamespace: async () => false,
       columns: Number.POSITIVE_INFINITY,
+      findDelegateDirs: async () => ["/etc/berth/cni/net.d", "/d"],
       programName: "dist/berth",
     } as unknown as CniVerbDeps;
     const { text } = await runVerb.list({ ...settings, verb: "list", ...folders }, deps);
@@ -212,6 +219,7 @@ async function collect(netnses: readonly string[], early: readonly string[] = []
       },
     } as Pick<Cni, "gc">,
     columns: Number.POSITIVE_INFINITY,
+    findDelegateDirs: async () => ["/etc/berth/cni/net.d", "/d"],
     programName: "berth",
   } as Pick<CniVerbDeps, "isNamespace" | "columns"> as CniVerbDeps;
   return await runVerb.gc({ ...settings, verb: "gc", isOfAll }, deps);

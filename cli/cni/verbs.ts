@@ -31,6 +31,8 @@ export interface CniVerbDeps extends InstallationDeps {
   readonly calls: readonly PluginCallRecord[];
   readonly signal: AbortSignal;
   readonly removeIdleNetworks: Executor["removeIdleNetworks"];
+  /** The folders that may have a delegate's list. */
+  readonly findDelegateDirs: () => Promise<readonly string[]>;
   /** What the user has typed to run this program. */
   readonly programName: string;
   /** The width of the terminal. */

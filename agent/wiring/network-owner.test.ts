@@ -301,9 +301,10 @@ describe("a runtime that reads another folder than the delegate's", () => {
 
   test("makes the network not ready, after the runtime's own words, until it is back with the right one", async () => {
     await makeNetwork();
-    const runtime = readsFrom(join(folder, "net.d"));
-    const network = await openWith(runtime);
+    const [runtime, log] = [readsFrom(join(folder, "net.d")), new FakeLog()];
+    const network = await openWith(runtime, { log });
     expect(await networkReady(network)).toBe(`NetworkPluginNotReady: ${unused()}`);
+    expect(log.lines.map(({ level, fields }) => [level, fields["reason"]])).toEqual([["warn", unused()]]);
     const notReady = { status: false, reason: "NoNetwork", message: "cni plugin not initialized" };
     expect(await networkReady(network, notReady)).toBe(`NoNetwork: cni plugin not initialized: ${unused()}`);
     runtime.confDir = join(folder, "delegate.d");

@@ -3,6 +3,7 @@ import { containerdCni, containerdConfig } from "../../cri/containerd-config.ts"
 import { CriError } from "../../cri/error.ts";
 import type { CriCallOptions, Runtime } from "../../cri/runtime.ts";
 import type { RuntimeControl } from "../../cri/runtime-control.ts";
+import { createLogOnChange } from "../../host/async/log-once.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log/log.ts";
 import { withUnusedDelegate } from "../observed/node/network-condition.ts";
@@ -55,12 +56,20 @@ export function createRuntimeFolderCheck({
 export function withRuntimeFolder(
   status: Runtime["status"],
   check: RuntimeFolderCheck,
-  log: Pick<Log, "debug">,
+  log: Pick<Log, "debug" | "warn">,
 ): Runtime["status"] {
+  const logged = createLogOnChange();
   return async (options) => {
     const response = await status(options);
     try {
-      return withUnusedDelegate(response, await check.findProblem(options));
+      const problem = await check.findProblem(options);
+      if (problem === undefined) logged.clear();
+      else if (logged.shouldLog(problem))
+        log.warn(
+          { reason: problem },
+          "the agent does not execute the network of pods, since the container runtime does not call it",
+        );
+      return withUnusedDelegate(response, problem);
     } catch (error) {
       if (!(error instanceof CriError || error instanceof FilesError)) throw error;
       log.debug(

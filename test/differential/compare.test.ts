@@ -66,13 +66,14 @@ test("an entry that may agree has Berth's counts beside the kubelet's only one, 
     { kubelet: "INSTANCE", berth: "INSTANCE" },
   ];
   const { kubelet: _, ...ofBerthAlone } = entry;
-  const message = { ...ofBerthAlone, mayAgree: true, berth: ["a", "b"], eventReasons: ["Failed"] } as const;
+  const message = { ...ofBerthAlone, mayAgree: "in some pods", berth: ["a", "b"], eventReasons: ["Failed"] } as const;
   const { eventReasons: __, ...ofNoEvent } = message;
   const planted: readonly KnownDifference[] = [
     ofNoEvent,
     { ...message, berth: /^a/ },
     { ...message, berth: ["a", undefined] },
     { ...message, kubelet: "c" },
+    { ...message, mayAgree: true },
     ...others.map((other) => ({ ...count, ...other })),
     ...otherInstances.map((other) => ({ ...instance, ...other })),
   ];
@@ -281,6 +282,8 @@ test("a pod is stale that an entry names and that no longer shows the difference
   expect(stale([{ ...entry, pod: /^s$/ }], shown)).toEqual(["x: no pod matches /^s$/"]);
   expect(stale([{ ...entry, pod: "s" }], shown)).toEqual(["x: s"]);
   expect(stale([{ ...ofTwo, mayAgree: true }], [])).toEqual([]);
+  expect(stale([{ ...ofTwo, mayAgree: "in some pods" }], shown)).toEqual([]);
+  expect(stale([{ ...ofTwo, mayAgree: "in some pods" }], found("r", ["1", "1"], "2"))).toEqual(["x: no pod shows it"]);
 });
 
 test("a side that agrees with Berth is no difference", () => {

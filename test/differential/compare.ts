@@ -40,11 +40,12 @@ export interface KnownDifference {
   readonly withinAgreed?: number;
   /**
    * The speed of the machine decides whether Berth's count is one below the kubelet's, the same, or one above, or whether
-   * Berth shows the same instance as the kubelet or the next one, or whether its status has the message of an event yet that
-   * the kubelet's status never has. Then a run without a finding says nothing about the
+   * Berth shows the same instance as the kubelet or the next one. Then a run without a finding says nothing about the
    * entry, which exists as long as the recording has the kubelet's side (`findUnrecordedPods`).
+   * `in some pods`: it decides in which pods Berth's status has the message of an event yet that the kubelet's never has.
+   * Then at least one of the pods shows the difference.
    */
-  readonly mayAgree?: true;
+  readonly mayAgree?: true | "in some pods";
   /** Texts that patterns of the entry match, where the recording has none (`findOpenPatterns`). */
   readonly examples?: readonly string[];
   readonly reason: string;
@@ -231,8 +232,8 @@ function showsEntry(entry: KnownDifference, rows: KubeletRows): boolean {
 
 /**
  * The pods of entries that no longer show the difference, as `FIELD: POD, POD`: no finding in the pod matches the entry. A
- * timing-dependent field may differ from only one of the kubelet's runs; that is enough. Entries that may agree are never
- * among them. `pods` are those that ran.
+ * timing-dependent field may differ from only one of the kubelet's runs; that is enough. An entry that may agree is never
+ * among them, but for one that may agree in some pods and is shown by none. `pods` are those that ran.
  */
 export function findStalePods(
   deliberate: readonly KnownDifference[],
@@ -240,21 +241,29 @@ export function findStalePods(
   pods: readonly string[],
 ): readonly string[] {
   const byPod = Map.groupBy(findings, ({ pod }) => pod);
-  const shows = (entry: KnownDifference, finding: Finding) =>
-    finding.kubelet.some((side) => side !== finding.berth && matchesEntry(entry, { ...finding, kubelet: [side] }));
-  const entries = deliberate.filter(({ mayAgree }) => mayAgree !== true);
-  return findPodsWithout(entries, pods, (entry, pod) => byPod.get(pod)?.some((each) => shows(entry, each)) ?? false);
+  const isShownIn = (entry: KnownDifference, pod: string) =>
+    byPod
+      .get(pod)
+      ?.some(({ kubelet, ...finding }) =>
+        kubelet.some((side) => side !== finding.berth && matchesEntry(entry, { ...finding, kubelet: [side] })),
+      ) ?? false;
+  const inAll = deliberate.filter(({ mayAgree }) => mayAgree === undefined);
+  const inSome = deliberate.filter(({ mayAgree }) => mayAgree === "in some pods");
+  const shownByNone = inSome.filter((entry) => !pods.some((pod) => isShownIn(entry, pod)));
+  return [...findPodsWithout(inAll, pods, isShownIn), ...shownByNone.map(({ field }) => `${field}: no pod shows it`)];
 }
 
 /**
- * The entries that may agree although Berth's values are others than these: the two counts beside the kubelet's only one,
- * the instance after the kubelet's only one, or, where the kubelet shows nothing, whole messages of the pod's own events.
+ * The entries that may agree although Berth's values are others than these: the two counts beside the kubelet's only one, or
+ * the instance after the kubelet's only one; in some pods: whole messages of the pod's own events, where the kubelet has none.
  */
 export function findUnboundedAgreements(entries: readonly KnownDifference[]): readonly KnownDifference[] {
   return entries.filter(({ mayAgree, kubelet, berth, eventReasons }) => {
-    if (mayAgree !== true) return false;
-    if (kubelet === undefined && eventReasons !== undefined)
-      return [berth].flat().some((message) => typeof message !== "string");
+    if (mayAgree === undefined) return false;
+    if (mayAgree === "in some pods") {
+      const messages = [berth].flat().filter((message) => typeof message === "string");
+      return kubelet !== undefined || eventReasons === undefined || messages.length < [berth].flat().length;
+    }
     if (typeof kubelet !== "string" || !/\d/.test(kubelet)) return true;
     const count = numberOf(kubelet);
     const next = kubelet.replace(/\d+/, (digits) => String(Number(digits) + 1));

@@ -5,7 +5,7 @@ import { type LockMode, takeLock } from "../host/lock.ts";
 import { holdersOf } from "../host/lock-holders.ts";
 import { joinWithAnd } from "../proto/join-with-and.ts";
 import { formatTime } from "../proto/kubernetes/values/time.ts";
-import { type AttachmentKey, cacheFileName } from "./cache-entry.ts";
+import { type AttachmentKey, cacheFileName, keyOfFileName } from "./cache-entry.ts";
 import { CniError, cniCodes } from "./error.ts";
 
 /**
@@ -17,7 +17,21 @@ export interface AttachmentLocks {
   /** Runs `work` while no other process works on this attachment, nor collects the garbage of its network. */
   withAttachment<T>(key: AttachmentKey, work: (shareLocks: ShareLocks) => Promise<T>, wait: LockWait): Promise<T>;
   /** Runs `work` while no other process works on any attachment of this network. */
-  withNetwork<T>(network: string, work: (shareLocks: ShareLocks) => Promise<T>, wait: LockWait): Promise<T>;
+  withNetwork<T>(
+    network: string,
+    work: (shareLocks: ShareLocks, abandoned: AbandonedLocks) => Promise<T>,
+    wait: LockWait,
+  ): Promise<T>;
+}
+
+/**
+ * The locks of a network's attachments whose executors were killed, or lost their power. An executor removes its lock when it ends, and
+ * no process holds one while the network is locked. Rejects with `FilesError`.
+ */
+export interface AbandonedLocks {
+  list(): Promise<readonly AttachmentKey[]>;
+  /** Absent is success. */
+  remove(key: AttachmentKey): Promise<void>;
 }
 
 /** How long to wait for a lock that is held: until the signal aborts, whose reason is then the error, or until no time is left. */
@@ -38,7 +52,7 @@ export const shareNoLocks: ShareLocks = () => [];
 
 export interface AttachmentLocksDeps {
   /** Rooted at the cache's folder; the locks are in its folder `locks`, where no other program looks for results. */
-  readonly files: Pick<Files, "path" | "makeFolder" | "stat">;
+  readonly files: Pick<Files, "path" | "makeFolder" | "stat" | "list" | "remove">;
   readonly clock: Clock;
   /** Written into the file of a lock that one process alone holds, so that `head /var/lib/cni/locks/*` shows its holder. */
   readonly description: string;
@@ -104,7 +118,7 @@ export function createAttachmentLocks(deps: AttachmentLocksDeps): AttachmentLock
     async withNetwork(name, work, wait) {
       const lock = await take(networkFile(name), "exclusive", `the network ${name}`, wait);
       try {
-        return await work(() => [lock.share()]);
+        return await work(() => [lock.share()], abandonedLocksOf(files, name));
       } finally {
         lock.release();
       }
@@ -114,3 +128,22 @@ export function createAttachmentLocks(deps: AttachmentLocksDeps): AttachmentLock
 
 /** No attachment has such a name: a network's name begins with a letter or a digit. */
 const networkFile = (network: string) => `.${network}`;
+
+function abandonedLocksOf(files: Pick<Files, "list" | "remove">, network: string): AbandonedLocks {
+  return {
+    async list() {
+      const found = (await files.list(FOLDER)) ?? [];
+      return found.flatMap(({ name, kind }) => (kind === "file" && keyOfLock(name, network)) || []);
+    },
+    remove: (key) => files.remove(`${FOLDER}/${cacheFileName(key)}`),
+  };
+}
+
+/**
+ * The attachment of a network that the name of a lock means; undefined for another network. Container runtimes give ids without a hyphen,
+ * so `pods-blue-3f2a-eth0` is of the network `pods-blue`, which an executor may hold while `pods` is locked.
+ */
+function keyOfLock(name: string, network: string): AttachmentKey | undefined {
+  const key = keyOfFileName(name, network);
+  return key?.containerId.includes("-") === true ? undefined : key;
+}

@@ -5,9 +5,9 @@ export interface AttachmentFacts {
   /** Its sandbox in the runtime's list; undefined for an attachment that no sandbox of the list has. */
   readonly sandbox: "ready" | "not ready" | undefined;
   readonly netns: NamespaceState;
-  /** Whether a container runtime has added it for a pod; undefined if its cache file is torn. */
+  /** Whether a container runtime has added it for a pod; undefined without a readable cache file: it is torn, or ADD was killed. */
   readonly isOfPod: boolean | undefined;
-  /** How long ago its ADD had ended when the runtime was asked for its list, in milliseconds; undefined if its cache file is torn. */
+  /** How long ago its ADD had ended when the runtime was asked for its list, in milliseconds; undefined without a readable cache file. */
   readonly ageMs: number | undefined;
 }
 

@@ -5,8 +5,8 @@ import {
   checkAttachment,
   deleteAttachment,
 } from "./attachment.ts";
-import { type AttachmentLocks, type ShareLocks, shareNoLocks } from "./attachment-locks.ts";
-import { type AttachmentKey, type CacheEntry, keyOfFileName } from "./cache-entry.ts";
+import { type AbandonedLocks, type AttachmentLocks, type ShareLocks, shareNoLocks } from "./attachment-locks.ts";
+import { type AttachmentKey, type CacheEntry, cacheFileName, keyOfFileName } from "./cache-entry.ts";
 import { type Attachment, chainStatus, collectChain } from "./chain.ts";
 import type { NetworkConf } from "./conf.ts";
 import { CniError, cniCodes, throwFailures } from "./error.ts";
@@ -39,13 +39,14 @@ export interface Cni {
   /** Rejects with the error of the first plugin that cannot serve ADD. Versions before 1.1.0 have no STATUS. */
   status(conf: NetworkConf, signal: AbortSignal): Promise<"ready" | "unsupported">;
   /**
-   * Calls DEL for the cached attachments of a network that `chooseValid` leaves out, and GC of each plugin. Goes on after a failure,
-   * and rejects at the end. Resolves with the attachments that it has deleted, and with undefined if the network disables GC.
+   * Calls DEL for the attachments of a network that `chooseValid` leaves out, of the cache and of an ADD that was killed, and GC of each
+   * plugin. Goes on after a failure, and rejects at the end. Resolves with the attachments that it has deleted, and with undefined if the
+   * network disables GC.
    */
   gc(conf: NetworkConf, chooseValid: ChooseValid, signal: AbortSignal): Promise<readonly AttachmentKey[] | undefined>;
 }
 
-/** An attachment in the cache; of one whose file is torn only the key is known, and its other fields are empty. */
+/** An attachment in the cache; of one whose file is torn, or whose ADD was killed, only the key is known, and its other fields are empty. */
 export type CachedAttachment = AttachmentKey & Attachment & Pick<CacheEntry, "result">;
 
 /**
@@ -97,7 +98,8 @@ export function createCni(deps: CniDeps): Cni {
     },
     async gc(conf, chooseValid, signal) {
       if (conf.disableGC) return undefined;
-      const collect = (share: ShareLocks) => collectGarbageOfNetwork(depsWith(share), conf, chooseValid, signal);
+      const collect = (share: ShareLocks, abandoned: AbandonedLocks) =>
+        collectGarbageOfNetwork({ ...depsWith(share), abandoned }, conf, chooseValid, signal);
       return await locks.withNetwork(conf.name, collect, waitFor("GC", signal));
     },
   };
@@ -109,11 +111,11 @@ const keyOf = (network: string, { containerId, ifName }: Attachment): Attachment
   ifName,
 });
 
-/** Of an attachment whose cache file is torn: plugins delete what they know of the container. */
+/** Of an attachment without a readable entry in the cache: plugins delete what they know of the container. */
 export const NO_PARAMETERS = { netns: "", args: new Map<string, string>(), capabilityArgs: {}, result: {} };
 
 async function collectGarbageOfNetwork(
-  deps: AttachmentDeps,
+  deps: AttachmentDeps & { readonly abandoned: AbandonedLocks },
   conf: NetworkConf,
   chooseValid: ChooseValid,
   signal: AbortSignal,
@@ -121,7 +123,8 @@ async function collectGarbageOfNetwork(
   const { entries, unreadable } = await deps.cache.list();
   const own = entries.filter(({ network }) => network === conf.name);
   const torn = unreadable.flatMap(({ fileName }) => keyOfFileName(fileName, conf.name) ?? []);
-  const cached = [...own, ...torn.map((key) => ({ ...key, ...NO_PARAMETERS }))];
+  const killed = await findKilledAdds(deps.abandoned, [...own, ...torn]);
+  const cached = [...own, ...[...torn, ...killed].map((key) => ({ ...key, ...NO_PARAMETERS }))];
   const chosen = new Set(await chooseValid(cached));
   const stale = cached.filter((attachment) => !chosen.has(attachment));
   const valid = [...chosen].map(({ containerId, ifName }) => ({ containerID: containerId, ifname: ifName }));
@@ -131,6 +134,7 @@ async function collectGarbageOfNetwork(
     const key = keyOf(conf.name, attachment);
     try {
       await deleteAttachment(deps, key, attachment, conf, signal);
+      await deps.abandoned.remove(key);
       deleted.push(key);
     } catch (error) {
       if (!(error instanceof CniError)) throw error;
@@ -140,4 +144,20 @@ async function collectGarbageOfNetwork(
   if (isAtLeast(conf.cniVersion, "1.1.0")) failures.push(...(await collectChain(deps.callPlugin, conf, valid, signal)));
   throwFailures(failures);
   return deleted;
+}
+
+/**
+ * The attachments of which only a lock is left: the executor was killed before ADD had written the cache, so no runtime has its result. Chains
+ * before 1.1.0 have no GC that would find what their plugins have made. Of one in the cache CHECK or DEL was killed: its lock is removed.
+ */
+async function findKilledAdds(
+  abandoned: AbandonedLocks,
+  cached: readonly AttachmentKey[],
+): Promise<readonly AttachmentKey[]> {
+  const names = new Set(cached.map(cacheFileName));
+  const killed: AttachmentKey[] = [];
+  for (const key of await abandoned.list())
+    if (names.has(cacheFileName(key))) await abandoned.remove(key);
+    else killed.push(key);
+  return killed;
 }

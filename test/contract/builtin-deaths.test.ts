@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
-import { type ShareLocks, shareNoLocks } from "../../cni/attachment-locks.ts";
+import { type AttachmentLocks, shareNoLocks } from "../../cni/attachment-locks.ts";
 import type { AttachmentStore } from "../../cni/builtin/attachment-store.ts";
 import { createAttachmentStore } from "../../cni/builtin/attachment-store.ts";
 import { removeIdleNetworks } from "../../cni/builtin/remove-network.ts";
@@ -8,6 +8,7 @@ import { listLinks } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
 import { listChains } from "../../host/netlink/nftables.ts";
 import type { NetlinkSocket } from "../../host/netlink/socket.ts";
+import { noAbandonedLocks } from "../fakes/attachment-locks.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { createNode, NOTHING } from "./builtin-fixture.ts";
 
@@ -99,7 +100,8 @@ async function dieAnywhere<T>(
 
 /** What the node has of networks without pods after a removal of all of them; `[]` if nothing. */
 async function remainsAfterRemoval({ netlink, route, netfilter, folder, namespace }: ReturnType<typeof createNode>) {
-  const locks = { withNetwork: <T>(_: string, work: (share: ShareLocks) => Promise<T>) => work(shareNoLocks) };
+  const withNetwork: AttachmentLocks["withNetwork"] = (_network, work) => work(shareNoLocks, noAbandonedLocks);
+  const locks = { withNetwork };
   const options = { netlink, folder, nodeNamespace: namespace.path, locks, cacheDir: "/cache" };
   await removeIdleNetworks(options, new AbortController().signal);
   const links = listLinks(route).map(({ name }) => name);

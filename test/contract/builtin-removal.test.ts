@@ -9,6 +9,7 @@ import { createBridge, listLinks, readLink } from "../../host/netlink/links.ts";
 import type { Netlink } from "../../host/netlink/netlink.ts";
 import { change, listChains, newChain, newTable } from "../../host/netlink/nftables.ts";
 import { hasNetwork } from "../bed/cleanup/bed-resources.ts";
+import { noAbandonedLocks } from "../fakes/attachment-locks.ts";
 import { type CallInput, type Conf, createNode, NOTHING } from "./builtin-fixture.ts";
 import { outputIn } from "./network-namespaces.ts";
 
@@ -30,7 +31,7 @@ const { signal } = new AbortController();
 const removeIdle = (before = async () => {}, cacheDir = "/cache") => {
   const withNetwork: AttachmentLocks["withNetwork"] = async (_network, work) => {
     await before();
-    return await work(shareNoLocks);
+    return await work(shareNoLocks, noAbandonedLocks);
   };
   return removeIdleNetworks({ ...options(), cacheDir, locks: { withNetwork } }, signal);
 };

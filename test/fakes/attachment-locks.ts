@@ -1,17 +1,22 @@
-import type { AttachmentLocks, LockWait, ShareLocks } from "../../cni/attachment-locks.ts";
-import { cacheFileName } from "../../cni/cache-entry.ts";
+import type { AbandonedLocks, AttachmentLocks, LockWait, ShareLocks } from "../../cni/attachment-locks.ts";
+import { type AttachmentKey, cacheFileName } from "../../cni/cache-entry.ts";
 import { CniError, cniCodes } from "../../cni/error.ts";
 import { type Clock, sleep } from "../../host/clock.ts";
 import type { LockMode } from "../../host/lock.ts";
 
 interface FakeLock {
   readonly name: string;
+  /** Undefined for the lock of a network. */
+  readonly key?: AttachmentKey;
   readonly mode: LockMode;
   /** Aborts when the process ends that has taken it. */
   readonly process: AbortSignal;
   /** How many plugins that run have inherited it. */
   plugins: number;
 }
+
+/** Of a machine whose executors have all ended by themselves. */
+export const noAbandonedLocks: AbandonedLocks = { list: async () => [], remove: async () => {} };
 
 /** As the real locks. */
 const FIRST_WAIT_MS = 5;
@@ -31,25 +36,41 @@ export class FakeAttachmentLocks {
   /** The locks as one process takes them; `signal` aborts when that process ends. */
   ofProcess(process: AbortSignal): AttachmentLocks {
     const hold = async <T>(
-      name: string,
-      mode: LockMode,
+      lockOf: Pick<FakeLock, "name" | "key" | "mode">,
       wait: LockWait,
       work: (share: ShareLocks) => Promise<T>,
     ): Promise<T> => {
-      const [lock, descriptor] = await this.#take({ name, mode, process, plugins: 0 }, wait);
+      const [lock, descriptor] = await this.#take({ ...lockOf, process, plugins: 0 }, wait);
       try {
         return await work(() => [descriptor]);
       } finally {
         this.#held.delete(lock);
+        if (lock.key !== undefined) this.#removeAbandoned(lock.key);
       }
     };
     return {
       withAttachment: (key, work, wait) =>
-        hold(`.${key.network}`, "shared", wait, (shareNetwork) =>
-          hold(cacheFileName(key), "exclusive", wait, (share) => work(() => [...shareNetwork(), ...share()])),
+        hold({ name: `.${key.network}`, mode: "shared" }, wait, (shareNetwork) =>
+          hold({ name: cacheFileName(key), key, mode: "exclusive" }, wait, (share) =>
+            work(() => [...shareNetwork(), ...share()]),
+          ),
         ),
-      withNetwork: (network, work, wait) => hold(`.${network}`, "exclusive", wait, work),
+      withNetwork: (network, work, wait) =>
+        hold({ name: `.${network}`, mode: "exclusive" }, wait, (share) => work(share, this.#abandonedOf(network))),
     };
+  }
+
+  /** The locks of attachments that dead processes have left. */
+  #abandonedOf(network: string): AbandonedLocks {
+    return {
+      list: async () => [...this.#held].flatMap(({ key }) => (key?.network === network ? [key] : [])),
+      remove: async (key) => this.#removeAbandoned(key),
+    };
+  }
+
+  #removeAbandoned(key: AttachmentKey): void {
+    const name = cacheFileName(key);
+    for (const lock of this.#held) if (lock.name === name && lock.process.aborted) this.#held.delete(lock);
   }
 
   /** Runs a plugin that has inherited these descriptors. */

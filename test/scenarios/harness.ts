@@ -388,7 +388,7 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Agent
     expectRegressionsAtEnd(() => harness.statusRegressions(), options.regressions);
   await harness.disk.at("/").makeFolder("root", 0o750);
   await harness.disk.at("/").makeFolder("logs", 0o755);
-  await harness.network?.prepare();
+  await harness.network?.prepare(options.chainVersion);
   // The controller manager creates it in each namespace; the tokens of pods are tokens of this account.
   if (options.isInCluster === true)
     await harness.kube.user.create(serviceAccounts("default"), { metadata: { name: "default", namespace: "default" } });

@@ -180,6 +180,33 @@ scenario(
   },
 );
 
+scenario(
+  "what a chain without GC has made for a sandbox that a killed runtime has forgotten is deleted, by the lock that the killed agent has left",
+  {
+    options: { ...options, chainVersion: "1.0.0" },
+    before: ({ network }) => {
+      if (network !== undefined) network.plugins.lastsMs = 10_000;
+    },
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("5s");
+      harness.network?.killRuntimeDuringAdd();
+      harness.kill();
+      harness.runtime.restart();
+      await harness.start();
+      await harness.advance("10m");
+      logNetwork(harness);
+    },
+  },
+  (log) => {
+    expect(networkLines(log)).toEqual([
+      // The bridge outlives the agent. No ADD waits for GC, which calls DEL alone.
+      ...[...calls("ADD bridge sandbox-1"), ...add(2)],
+      ...[...del(1), ...attached("web-node")],
+    ]);
+  },
+);
+
 apiScenario(
   "a pod of the API has the address of its sandbox, and leaves nothing when it is deleted",
   async (harness) => {

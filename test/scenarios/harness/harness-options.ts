@@ -1,6 +1,7 @@
 import type { CreateCredentialProviders } from "../../../agent/act/images/credential-providers.ts";
 import type { ImageVerificationSettings } from "../../../agent/decide/admission/image-verification.ts";
 import type { NodeRule } from "../../../agent/decide/node/node.ts";
+import type { CniVersion } from "../../../cni/version.ts";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import type { CgroupDriver, ChangeDetectionStrategy } from "../../../proto/kubelet/config.ts";
 import type { AgentHarness } from "../harness.ts";
@@ -34,6 +35,8 @@ export interface HarnessOptions {
   readonly hasCgroups?: boolean;
   /** The agent owns the network of pods: it executes a chain of plugins for the delegate of the runtime. False by default. */
   readonly ownsNetwork?: boolean;
+  /** The version of that chain. Default: 1.1.0, which has GC. */
+  readonly chainVersion?: CniVersion;
   /** Default: cgroupfs. */
   readonly cgroupDriver?: CgroupDriver;
   /** The rules by which the node itself ends pods; none by default. */

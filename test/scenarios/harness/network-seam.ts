@@ -18,6 +18,8 @@ import { createPluginBinaries } from "../../../cni/plugin-binaries.ts";
 import { createPluginCalls } from "../../../cni/plugin-calls.ts";
 import { createResultCache, type ResultCache } from "../../../cni/result-cache.ts";
 import { type TimeLimit, unlimited } from "../../../cni/time-limit.ts";
+import type { CniVersion } from "../../../cni/version.ts";
+import { CriError } from "../../../cri/error.ts";
 import type { Runtime } from "../../../cri/runtime.ts";
 import { aborted, onAbort } from "../../../host/async/abort.ts";
 import type { Clock } from "../../../host/clock.ts";
@@ -42,9 +44,8 @@ const conf: DelegateConf = {
   cacheDir: "/var/lib/cni",
   timeoutMs: 120_000,
 };
-/** Of version 1.1.0, which has GC. */
 const PLUGINS = ["bridge", "portmap"] as const;
-const CHAIN = { cniVersion: "1.1.0", name: "pods", plugins: PLUGINS.map((type) => ({ type })) };
+const chainOf = (cniVersion: CniVersion) => ({ cniVersion, name: "pods", plugins: PLUGINS.map((type) => ({ type })) });
 
 const execVerbs = { run: "mutates" } as const satisfies VerbsOf<Exec>;
 
@@ -83,6 +84,8 @@ export class NodeNetwork implements SandboxNetwork {
   readonly #clock: Clock;
   readonly #namespaces = new Set<string>();
   #agent: ServingAgent | undefined;
+  /** How often the runtime was killed. */
+  #runtimeDeaths = 0;
 
   constructor(disk: FakeDisk, clock: Clock) {
     this.#locks = new FakeAttachmentLocks(clock);
@@ -91,12 +94,12 @@ export class NodeNetwork implements SandboxNetwork {
     this.#clock = clock;
   }
 
-  /** Writes the list of the chain, and the binaries of its plugins. */
-  async prepare(): Promise<void> {
+  /** Writes the list of the chain, and the binaries of its plugins. Version 1.1.0 has GC. */
+  async prepare(cniVersion: CniVersion = "1.1.0"): Promise<void> {
     const machine = this.#disk.at("/");
     for (const folder of [...conf.binDirs, conf.confDir, conf.cacheDir]) await machine.makeFolder(folder, 0o755);
     for (const type of PLUGINS) await machine.write(`${conf.binDirs[0]}/${type}`, "", 0o755);
-    await machine.write(`${conf.confDir}/10-pods.conflist`, JSON.stringify(CHAIN), 0o644);
+    await machine.write(`${conf.confDir}/10-pods.conflist`, JSON.stringify(chainOf(cniVersion)), 0o644);
   }
 
   /** Lets an agent execute the chain until it ends, and delete what has outlived its sandbox whenever an audit is due. */
@@ -131,7 +134,12 @@ export class NodeNetwork implements SandboxNetwork {
   /** As containerd: it calls DEL after an ADD that has failed, and caches the result of the delegate as libcni does. */
   async setUp(id: SandboxId, config: PodSandboxConfig): Promise<string> {
     this.#namespaces.add(namespaceOf(id));
+    const deaths = this.#runtimeDeaths;
     const { stdout, exitCode } = await this.#callDelegate("ADD", id, config);
+    if (deaths !== this.#runtimeDeaths) {
+      this.#namespaces.delete(namespaceOf(id));
+      throw new CriError("UNAVAILABLE", "runPodSandbox", "the runtime was killed");
+    }
     const output = JSON.parse(stdout) as { readonly ips?: readonly { readonly address: string }[] };
     const address = output.ips?.[0]?.address.replace(/\/\d+$/, "");
     if (exitCode === 0 && address !== undefined) {
@@ -144,6 +152,11 @@ export class NodeNetwork implements SandboxNetwork {
     }
     await this.tearDown(id, config);
     throw unknownError("runPodSandbox", `failed to setup network for sandbox "${id}": ${stdout.trim()}`);
+  }
+
+  /** The runtime is killed. As containerd 1.6 it has no record of a sandbox whose ADD runs: it calls no DEL. The namespace goes with it. */
+  killRuntimeDuringAdd(): void {
+    this.#runtimeDeaths += 1;
   }
 
   async tearDown(id: SandboxId, config: PodSandboxConfig): Promise<void> {

@@ -187,9 +187,34 @@ for (const [what, list, code, words] of unusable)
     );
   });
 
+test("DEL of a torn entry fails when the folder has another network now, and says what to do", async () => {
+  const deleted = createDeletedAttachments();
+  const del = (list: string) => run("DEL", list, [], { torn: ["old-3f2a-eth0"], deleted });
+  for (let time = 0; time < 2; time++)
+    await expect(del(listOf("pods"))).rejects.toMatchObject({
+      ...{ name: "CniError", code: 7 },
+      message:
+        "/c has another network now, pods; /v/results/old-3f2a-eth0.unreadable does not say which network eth0 of 3f2a has: it is empty; " +
+        "put the list of its network first again, or delete that file: then what the network has made for the pod, such as its address, stays",
+    });
+  expect((await del(listOf("old"))).calls).toEqual(["DEL old with old"]);
+});
+
+test("DEL takes an entry that can be read, whatever file of another network is torn", async () => {
+  const torn = ["older-3f2a-eth0"];
+  expect((await run("DEL", listOf("pods"), [entryOf("pods")], { torn })).calls).toEqual(["DEL pods with pods"]);
+  expect((await run("DEL", listOf("pods"), [entryOf("old")], { torn })).calls).toEqual(["DEL old with the cache"]);
+});
+
 const enough: readonly (readonly [what: string, list: string | undefined, torn: string, calls: readonly string[]])[] = [
   ["a usable list deletes a torn entry", listOf("pods"), "pods-3f2a-eth0", ["DEL pods with pods"]],
   ["the delegate's entry is the runtime's own", undefined, "berth-delegate-3f2a-eth0", []],
+  [
+    "the delegate's entry is that of no other network",
+    listOf("pods"),
+    "berth-delegate-3f2a-eth0",
+    ["DEL pods with pods"],
+  ],
   ["the torn entry of another pod does not matter", undefined, "pods-77aa-eth0", []],
 ];
 for (const [what, list, torn, calls] of enough)

@@ -1,6 +1,6 @@
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { AttachmentLocks } from "../attachment-locks.ts";
-import type { CacheEntry } from "../cache-entry.ts";
+import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import { parseCachedConf } from "../cached-conf.ts";
 import type { AddSignals, Attachment } from "../chain.ts";
 import type { NetworkConf } from "../conf.ts";
@@ -112,32 +112,41 @@ async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, 
   const secondaries = entry === undefined ? findSecondaryNetworks(attachment, entries) : secondaryNetworksOf(entry);
   await deleteSecondaryNetworks(deps, secondaries, attachment, signal);
   const network = entry?.network ?? conf?.name;
-  // Neither a network nor an entry: this call cannot delete anything more. The next one may find a usable list.
-  if (network === undefined) {
+  if (entry === undefined) {
     // The folder may hold the list of what ADD has made: a runtime makes no further call after a DEL that succeeds.
     if (chain instanceof FilesError) throw chain;
-    if (chain instanceof CniError) throwIfTorn(deps, unreadable, attachment, chain);
-    return;
+    throwIfTorn(deps, unreadable, attachment, chain);
   }
+  // Neither a network nor an entry: this call cannot delete anything more. The next one may find a usable list.
+  if (network === undefined) return;
   await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
   deleted?.add(attachment);
 }
 
-/** A runtime makes no further call after a DEL that succeeds: what the network of a torn entry has made would stay for good. */
+/**
+ * Throws if an attachment has a torn entry of another network than that of the folder, or the folder has none: a runtime makes no further
+ * call after a DEL that succeeds, and what the network of the entry has made would stay for good.
+ */
 function throwIfTorn(
-  { cache }: Pick<ExecuteCallDeps, "cache">,
+  { cache, confDir }: Pick<ExecuteCallDeps, "cache" | "confDir">,
   unreadable: readonly UnreadableEntry[],
   { containerId, ifName }: Attachment,
-  problem: CniError,
+  chain: NetworkConf | CniError,
 ): void {
+  const fileNameIn = (network: string) => cacheFileName({ network, containerId, ifName });
+  const usable = [DELEGATE_NETWORK, ...(chain instanceof CniError ? [] : [chain.name])].map(fileNameIn);
   const torn = unreadable.find(
-    ({ fileName }) => fileName.endsWith(`-${containerId}-${ifName}`) && !fileName.startsWith(`${DELEGATE_NETWORK}-`),
+    ({ fileName }) => fileName.endsWith(`-${containerId}-${ifName}`) && !usable.includes(fileName),
   );
   if (torn === undefined) return;
+  const problem =
+    chain instanceof CniError
+      ? chain
+      : new CniError(cniCodes.invalidNetworkConf, `${confDir} has another network now, ${chain.name}`);
   const file = cache.pathOf(torn.asideName);
   const unknown = `${file} does not say which network ${ifName} of ${containerId} has: ${torn.reason}`;
-  const remedy =
-    "mend the list, or delete that file: then what the network has made for the pod, such as its address, stays";
+  const mend = chain instanceof CniError ? "mend the list" : "put the list of its network first again";
+  const remedy = `${mend}, or delete that file: then what the network has made for the pod, such as its address, stays`;
   throw new CniError(problem.code, `${problem.message}; ${unknown}; ${remedy}`, { cause: problem });
 }
 

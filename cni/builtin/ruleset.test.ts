@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { parseIp } from "../../host/ip-address.ts";
+import { encodeAttributes } from "../../host/netlink/codec.ts";
 import { type HostPort, readNetworkConf } from "./network-conf.ts";
-import { addressOfEntry, findMissingRules, hostPortEntries } from "./ruleset.ts";
+import { addressOfEntry, findMissingRules, hostPortEntries, networkRequests } from "./ruleset.ts";
 
 const ipv4 = parseIp("10.88.0.5") ?? new Uint8Array();
 const ipv6 = parseIp("fd00::5") ?? new Uint8Array();
@@ -59,6 +60,26 @@ describe("the map entries of a host port", () => {
     for (const entry of hostPortEntries(port, [ipv4, ipv6], "pods c1:eth0"))
       expect(hex(addressOfEntry(entry.map, entry))).toBe(entry.map === "host-ports-4" ? hex(ipv4) : hex(ipv6));
   });
+});
+
+test("a connection leaves a network with several subnets if it goes to none of them", () => {
+  const ranges = [
+    [{ subnet: "10.88.0.0/24" }, { subnet: "10.99.0.0/24" }],
+    [{ subnet: "fd00:88::/64" }, { subnet: "fd00:99::/64" }],
+  ];
+  const rulesFor = (change: object) =>
+    networkRequests(readNetworkConf({ name: "pods", bridge: "berth0", ranges, ...change }))
+      .slice(2)
+      .map(({ attributes }) => hex(encodeAttributes(attributes)));
+  const without = rulesFor({ ipMasq: false });
+  const ofMasquerade = rulesFor({}).filter((rule) => !without.includes(rule));
+  /** How often each rule compares its source or its destination with these addresses. */
+  const countsOf = (...addresses: readonly string[]) => {
+    const bytes = addresses.map((address) => hex(parseIp(address) ?? new Uint8Array()));
+    return ofMasquerade.map((rule) => bytes.map((each) => rule.split(each).length - 1));
+  };
+  expect(countsOf("10.88.0.0", "10.99.0.0")).toEqual([[2, 1], [1, 2], [0, 0], [0, 0]]); // biome-ignore format: one row
+  expect(countsOf("fd00:88::", "fd00:99::")).toEqual([[0, 0], [0, 0], [2, 1], [1, 2]]); // biome-ignore format: one row
 });
 
 describe("the first chain of a network with both families that has too few rules", () => {

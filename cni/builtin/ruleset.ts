@@ -164,7 +164,8 @@ function networkRules({ name, bridge, ipMasq, ranges }: RulesInput): readonly Ru
       const family = familyOf(subnet.bytes.length);
       const fromPod = [...isFamily(family), ...inPrefix(loadSource, subnet, equals)];
       const multicast = family === 4 ? MULTICAST : IPV6_MULTICAST;
-      const leaves = [...inPrefix(loadDestination, subnet, differs), ...inPrefix(loadDestination, multicast, differs)];
+      const inside = [...subnets.filter(({ bytes }) => familyOf(bytes.length) === family), multicast];
+      const leaves = inside.flatMap((prefix) => inPrefix(loadDestination, prefix, differs));
       return [
         rule([...fromPod, ...toBridge, loadOriginalDestination(family, 0), ...wasHostPort(family)]),
         rule([...fromPod, ...toBridge, loadConstant(anyAddress(family), 0), ...wasHostPort(family)]),

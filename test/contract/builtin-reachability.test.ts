@@ -235,6 +235,45 @@ describe.skipIf(!isRoot)("a datagram by UDP", () => {
   );
 });
 
+describe.skipIf(!isRoot)("a connection by TCP in a network with two subnets of each family", () => {
+  let machine: TestNamespace;
+  /** One in each subnet. */
+  let pods: readonly Pod[];
+
+  beforeAll(async () => {
+    const node = createNode();
+    opened.push(node);
+    machine = connectMachine(node);
+    const ranges = ["10.88.0", "fd00:88:"].map((part) =>
+      [part, part.replace("88", "99")].map((each) => ({ subnet: each.includes(":") ? `${each}:/64` : `${each}.0/24` })),
+    );
+    const add = async (name: string, ips: readonly string[]) => {
+      const pod = await node.addPod(name, { ranges, runtimeConfig: { ips } });
+      const inside = node.openIn(pod.namespace);
+      const address = parseIp(pod.ipv6) ?? new Uint8Array(16);
+      await pollUntil(`${pod.ipv6} is usable`, 5000, () => isLocalAddress(inside, address));
+      return pod;
+    };
+    pods = [await add("c1", ["10.88.0.5", "fd00:88::5"]), await add("c2", ["10.99.0.5", "fd00:99::5"])];
+    for (const namespace of [...pods.map((pod) => pod.namespace), machine]) opened.push(serveTcp(namespace, "::", 80));
+  });
+
+  test.each(["ipv4", "ipv6"] as const)(
+    "from pod to pod of the other subnet has the pod's address (%s)",
+    async (family) => {
+      for (const [from, to] of [pods, pods.toReversed()])
+        expect(await askTcp(from!.namespace, to![family], 80, true)).toBe(from![family]);
+    },
+  );
+
+  test.each([
+    ["192.0.2.2", "192.0.2.1"],
+    ["fd02::2", "fd02::1"],
+  ])("to another machine, %s, has the node's address", async (address, seen) => {
+    for (const { namespace } of pods) expect(await askTcp(namespace, address, 80, true)).toBe(seen);
+  });
+});
+
 describe.skipIf(!isRoot)("a service of the node that listens on 127.0.0.1 alone (CVE-2020-8558)", () => {
   /** Sends packets for 127.0.0.1 to the node, as an attacker does. */
   const route = (from: TestNamespace, gateway: string) => {

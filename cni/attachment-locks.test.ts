@@ -158,6 +158,49 @@ test.each(kinds)(
   },
 );
 
+/** Starts an executor, whose work can end its process. */
+type StartExecutor = (work: (die: () => void) => Promise<void>) => void;
+const startOfKernel: StartExecutor = (work) => {
+  // The kernel closes the descriptors of a process that dies.
+  const die = (share: ShareLocks) => {
+    for (const descriptor of share()) closeSync(descriptor);
+  };
+  void createLocks().withAttachment(key, (share) => work(() => die(share)), patient);
+};
+const startOfFake: StartExecutor = (work) => {
+  const executor = new AbortController();
+  void fake.ofProcess(executor.signal).withAttachment(key, () => work(() => executor.abort()), patient);
+};
+test.each([
+  [...kinds[0]!, startOfKernel],
+  [...kinds[1]!, startOfFake],
+] as const)(
+  "%s: an executor that dies leaves its lock, until the next one ends or GC removes it",
+  async (_, create, start) => {
+    const abandoned = () => create().withNetwork("pods", (_share, locks) => locks.list(), patient);
+    const dieOnce = async () => {
+      const dead = Promise.withResolvers<void>();
+      start(async (die) => {
+        die();
+        dead.resolve();
+        await new Promise(() => {});
+      });
+      await dead.promise;
+    };
+    await create().withAttachment(key, async () => {}, patient);
+    expect(await abandoned()).toEqual([]);
+    await dieOnce();
+    expect(await abandoned()).toEqual([key]);
+    await create().withAttachment({ ...key, network: "another" }, async () => {}, patient);
+    expect(await create().withNetwork("another", (_share, locks) => locks.list(), patient)).toEqual([]);
+    await create().withAttachment(key, async () => {}, patient);
+    expect(await abandoned()).toEqual([]);
+    await dieOnce();
+    await create().withNetwork("pods", (_share, locks) => locks.remove(key), patient);
+    expect(await abandoned()).toEqual([]);
+  },
+);
+
 test("the fake locks: a plugin that outlives its executor holds up the next one until it ends", async () => {
   const [executor, plugin] = [new AbortController(), createWork([], "plugin")];
   void fake.ofProcess(executor.signal).withAttachment(key, (share) => fake.inherit(share(), plugin.work), patient);

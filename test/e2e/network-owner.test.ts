@@ -244,6 +244,30 @@ const registerTests = () => {
       await networks.useChain();
     });
 
+    test("what plugins of a chain without GC have made of such an ADD is removed, too", async () => {
+      await startPods("kept");
+      const [[container], kept] = [await containersOf("kept"), await networks.remains()];
+      await networks.hold();
+      await node.putManifest(podOf("killed"));
+      await networks.waitUntilHeld();
+      await node.containerd.kill9();
+      await node.agent.kill9();
+      await node.removeFile("killed.yaml");
+      await networks.letGo();
+      // The plugin outlives both.
+      await pollUntil("a second address", 20_000, async () => (await networks.remains()).leases.length === 2);
+      await node.containerd.restart();
+      await networks.withoutDelegate(() => networks.removeSandboxOf("killed-berth"));
+      const { leases, cached } = await networks.remains();
+      // No cache has it.
+      expect([leases.length, cached]).toEqual([2, kept.cached]);
+      await startOwner("agent");
+      await waitForRemains(kept);
+      expect(await containersOf("kept")).toEqual([container!]);
+      await removePods("kept");
+      expect(await networks.remains()).toEqual(nothing);
+    });
+
     test("an agent that is stopped during ADD goes on with it", async () => {
       await networks.hold();
       await node.putManifest(podOf("stopped"));

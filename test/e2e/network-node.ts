@@ -5,9 +5,12 @@ import { DELEGATE_TYPE } from "../../cni/delegate-network.ts";
 import {
   RemovePodSandboxRequest,
   RemovePodSandboxResponse,
+  RunPodSandboxRequest,
+  RunPodSandboxResponse,
   StopPodSandboxRequest,
   StopPodSandboxResponse,
 } from "../../proto/cri/gen/api.ts";
+import { podAnnotationsCapability } from "../../proto/kubernetes/well-known-names.ts";
 import { builtBinary } from "../bed/agent.ts";
 import { cniConflist } from "../bed/containerd/containerd-config.ts";
 import { callCri } from "../bed/containerd/cri-call.ts";
@@ -19,6 +22,12 @@ import type { TestNode } from "./node.ts";
 export const runtimeCache = "/var/lib/cni";
 const builtinRecords = "/run/berth/network";
 
+/** All that runtimes hand over to plugins. */
+const CAPABILITIES = [
+  ...["portMappings", "bandwidth", "ipRanges", "dns", "mac", "ips", "cgroupPath"],
+  podAnnotationsCapability,
+] as const;
+
 /** What the kernel, the plugins and the caches have of the pods of a node; all are empty after they are gone. */
 export interface PodNetworkRemains {
   readonly links: readonly string[];
@@ -29,7 +38,10 @@ export interface PodNetworkRemains {
   readonly rules: readonly string[];
 }
 
-/** A node whose container runtime has folders of its own for plugins and networks. The plugin `held-bridge` is bridge, `held-last` changes nothing; both wait in one verb while they are held. */
+/**
+ * A node whose container runtime has folders of its own for plugins and networks. The plugin `held-bridge` is bridge, `held-last` and
+ * `recorded-last` change nothing; all wait in one verb while they are held. `recorded-last` records what it gets with ADD.
+ */
 export type NetworkNode = Awaited<ReturnType<typeof prepareNetworks>>;
 
 /**
@@ -47,7 +59,12 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
   const config = await readFile(paths.config, "utf8");
   const packaged = /bin_dirs? = \[?"([^"]+)"/.exec(config)?.[1] ?? "";
   for (const name of await readdir(packaged)) await symlink(join(packaged, name), join(binDir, name));
-  const heldPlugins = { "held-bridge": join(packaged, "bridge"), "held-last": printPrevResult };
+  const recorded = join(folder, "recorded-input");
+  const heldPlugins = {
+    "held-bridge": join(packaged, "bridge"),
+    "held-last": printPrevResult("cat"),
+    "recorded-last": printPrevResult(`tee ${recorded}`),
+  };
   for (const [name, next] of Object.entries(heldPlugins)) {
     await writeFile(join(binDir, name), heldPlugin({ hold, held, calls }, next));
     await chmod(join(binDir, name), 0o755);
@@ -71,9 +88,11 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
       await writeFile(paths.config, own);
       await containerd.restart();
     },
-    async useChain() {
+    async useChain(...last: readonly "recorded-last"[]) {
       const list = JSON.parse(cniConflist(network));
       list.plugins[0].type = "held-bridge";
+      const capabilities = Object.fromEntries(CAPABILITIES.map((name) => [name, true]));
+      list.plugins.push(...last.map((type) => ({ type, capabilities })));
       await putList(JSON.stringify(list));
     },
     /** The built-in network, on the same bridge as the chain and with other addresses of its subnet; `last` follows it. */
@@ -89,6 +108,9 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
       const plugins = [plugin, ...last.map((type) => ({ type }))];
       await putList(JSON.stringify({ cniVersion: "1.1.0", name: builtinName, plugins }));
     },
+    /** What `recorded-last` has got with the last ADD. */
+    recordedInput: async () =>
+      JSON.parse(await readFile(recorded, "utf8")) as { readonly runtimeConfig?: Readonly<Record<string, unknown>> },
     async hold(verb: "ADD" | "DEL" = "ADD") {
       await writeFile(hold, verb);
     },
@@ -114,6 +136,16 @@ export async function prepareNetworks(node: TestNode, cacheDir = runtimeCache) {
       await writeFile(delegate, "#!/bin/sh\n", { mode: 0o755 });
       await work();
       await rename(aside, delegate);
+    },
+    /** Runs a sandbox in a cgroup below `cgroupParent`, with a call of CRI alone. */
+    async runSandbox(name: string, cgroupParent: string) {
+      const config = {
+        metadata: { name, uid: name, namespace: "default" },
+        logDirectory: folder,
+        linux: { cgroupParent },
+      };
+      const request = [RunPodSandboxRequest, RunPodSandboxRequest.fromPartial({ config })] as const;
+      await callCri(containerd.endpoint, "RuntimeService/RunPodSandbox", request, RunPodSandboxResponse);
     },
     /** Stops and removes the sandbox of a pod with calls of CRI alone. */
     async removeSandboxOf(name: string) {
@@ -169,7 +201,8 @@ exit $code
 `;
 
 /** The result of the plugin before it is the last field of what a plugin gets. */
-const printPrevResult = `if [ "$CNI_COMMAND" = ADD ]; then sed 's/.*"prevResult"://; s/}$//'; fi`;
+const printPrevResult = (read: string) =>
+  `if [ "$CNI_COMMAND" = ADD ]; then ${read} | sed 's/.*"prevResult"://; s/}$//'; fi`;
 
 async function linksOn(bridge: string): Promise<readonly string[]> {
   const { stdout } = await execa("ip", ["-json", "link", "show"]);

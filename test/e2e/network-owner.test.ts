@@ -8,6 +8,7 @@ import type { NetworkOwner } from "../../agent/config/config.ts";
 import { compilerOf } from "../../cli/compile-delegate.ts";
 import type { Check } from "../../cli/doctor/finding.ts";
 import type { DoctorReport } from "../../cli/doctor/report.ts";
+import { podAnnotationsCapability } from "../../proto/kubernetes/well-known-names.ts";
 import { builtBinary } from "../bed/agent.ts";
 import { webImage, webPage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
@@ -21,6 +22,8 @@ import { downloadVersions, versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(600_000);
 
+/** The burst that the runtime asks for with a bandwidth: 2^32 - 1 bits. */
+const NO_BURST = 2 ** 32 - 1;
 const nothing: PodNetworkRemains = { links: [], leases: [], reserved: [], cached: [], rules: [] };
 /** Names of pods: `old-1`, `old-2`, …. */
 const namesOf = (prefix: string, count: number) =>
@@ -265,6 +268,34 @@ const registerTests = () => {
       await waitForRemains(kept);
       expect(await containersOf("kept")).toEqual([container!]);
       await removePods("kept");
+      expect(await networks.remains()).toEqual(nothing);
+    });
+
+    test("plugins of the chain get what the runtime knows of a pod, as far as they declare it", async () => {
+      await networks.useChain("recorded-last");
+      const port = { containerPort: 8080, hostPort: await freePort(), protocol: "UDP", hostIP: "127.0.0.1" } as const;
+      const dnsConfig = {
+        nameservers: ["192.0.2.53"],
+        searches: ["shop.example"],
+        options: [{ name: "ndots", value: "2" }],
+      };
+      const pod = podOf("known", { ports: [port] }, { dnsPolicy: "None", dnsConfig });
+      const annotations = { "kubernetes.io/ingress-bandwidth": "1M", "kubernetes.io/egress-bandwidth": "2M" };
+      await node.putManifest({ ...pod, metadata: { ...pod.metadata, annotations } });
+      await node.waitUntilRunning("known");
+      // The runtime names the fields as go-cni does; plugins read them in any case.
+      expect((await networks.recordedInput()).runtimeConfig).toEqual({
+        portMappings: [{ HostPort: port.hostPort, ContainerPort: 8080, Protocol: "udp", HostIP: "127.0.0.1" }],
+        bandwidth: { IngressRate: 1e6, IngressBurst: NO_BURST, EgressRate: 2e6, EgressBurst: NO_BURST },
+        dns: { Servers: ["192.0.2.53"], Searches: ["shop.example"], Options: ["ndots:2"] },
+        [podAnnotationsCapability]: expect.objectContaining(annotations),
+      });
+      await removePods("known");
+      // The pods of the bed have no cgroups.
+      await networks.runSandbox("grouped", "/");
+      expect((await networks.recordedInput()).runtimeConfig?.["cgroupPath"]).toBe(version === "1.6" ? undefined : "/");
+      await networks.removeSandboxOf("grouped");
+      await networks.useChain();
       expect(await networks.remains()).toEqual(nothing);
     });
 

@@ -1,4 +1,3 @@
-import type { PluginCallRecord } from "../../../cni/plugin-calls.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
@@ -24,6 +23,16 @@ export interface PodStartTracesOptions {
   readonly randomHex: (bytes: number) => string;
 }
 
+/** A call of a network plugin that has ended. */
+export interface PluginCall {
+  readonly verb: string;
+  readonly plugin: string;
+  readonly network: string;
+  readonly durationMs: number;
+  /** Undefined if it succeeded. */
+  readonly error: Error | undefined;
+}
+
 /**
  * One trace for each start of a pod: from when the node has accepted it until it is ready, or ends. It has a span for each action,
  * for each plugin of a network that the agent executes, for each step of a sync (observe, decide, report, act), and for each patch of the status. `act` lasts until the results of its
@@ -41,7 +50,7 @@ export interface PodStartTraces {
   onActionStarted(started: Pick<ActionStarted, "uid" | "action">): void;
   onActionFinished(finished: Pick<ActionFinished, "uid" | "action" | "result">): void;
   /** A plugin has just answered. Its span is below that of the RunPodSandbox of the start under way, for which the runtime has called it. */
-  onPluginCall(uid: PodUid, call: Omit<PluginCallRecord, "containerId">): void;
+  onPluginCall(uid: PodUid, call: PluginCall): void;
   /** The times are those of a monotonic clock. */
   onSynced(uid: PodUid, times: { readonly startedMs: number; readonly endedMs: number }): void;
   /** The API server has accepted a status, `waitedMs` after it began to differ. `pod` is the pod as it answered. */
@@ -240,7 +249,7 @@ function actionSpan(action: Action, result: ActionResult) {
 }
 
 function pluginSpan(
-  { verb, plugin, network, durationMs, error }: Omit<PluginCallRecord, "containerId">,
+  { verb, plugin, network, durationMs, error }: PluginCall,
   parent: CallSpan,
   endedAt: number,
 ): ChildSpan {

@@ -1,6 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
 import { status } from "@grpc/grpc-js";
-import { CniError, cniCodes } from "../../../cni/error.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
@@ -130,7 +129,7 @@ test("each call of a plugin is a span below RunPodSandbox, as long as that is un
   pass(30);
   traces.onPluginCall(uid, call);
   pass(5);
-  const error = new CniError(cniCodes.unknown, "no address is left", { plugin: "host-local" });
+  const error = new Error("host-local: no address is left");
   traces.onPluginCall(uid, { ...call, plugin: "host-local", durationMs: 5, error });
   run({ ok: true }, action);
   traces.onPluginCall(uid, call);

@@ -67,20 +67,20 @@ test("a call is executed as it was sent, and its result is the answer", async ()
   expect(got).toEqual([call, { ...call, verb: "DEL" }]);
 });
 
-test("each call of a plugin for a pod is told with its uid", async () => {
-  const told: unknown[] = [];
+test("each call of a plugin for a pod is passed on with its uid", async () => {
+  const received: unknown[] = [];
   const bridge = recordOf("bridge", 3);
   await serve(
     async (_, onCall) => {
       onCall(bridge);
       return {};
     },
-    (...one) => void told.push(one),
+    (...one) => void received.push(one),
   );
   const args = new Map([...call.attachment.args, ["K8S_POD_UID", "u-1"]] as const);
   await ask(path, call, signal);
   await ask(path, { ...call, attachment: { ...call.attachment, args } }, signal);
-  expect(told).toEqual([["u-1", bridge]]);
+  expect(received).toEqual([["u-1", bridge]]);
 });
 
 test("the longest call that a delegate sends is executed, and a longer one is refused", async () => {

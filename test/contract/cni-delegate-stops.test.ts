@@ -2,7 +2,15 @@
 import { afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
 import { execa } from "execa";
 import { pollUntil } from "../bed/poll-until.ts";
-import { attached, createDelegateNode, type DelegateNode, done, nothing, TIMEOUT_MS } from "./delegate-fixture.ts";
+import {
+  added,
+  attached,
+  createDelegateNode,
+  type DelegateNode,
+  done,
+  nothing,
+  TIMEOUT_MS,
+} from "./delegate-fixture.ts";
 import { delegateForms, describeForms } from "./delegate-forms.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
@@ -43,7 +51,7 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
     afterEach(() => node.close());
 
     /** Begins a call, and stops its executor while the last plugin runs, which ends then. Resolves with the call's outcome. */
-    async function stopDuring(verb: "DEL" | "CHECK") {
+    async function stopDuring(verb: "ADD" | "DEL" | "CHECK") {
       await node.hold(verb);
       const outcome = node.call(verb);
       await node.heldPlugin();
@@ -52,6 +60,23 @@ inMountNamespace(import.meta.path, "an executor of the network that is stopped",
       await node.waitForNote(`${verb} ends`);
       return { outcome };
     }
+
+    test("a delegate without an agent, during ADD: an agent and another delegate wait, and return the result that it has cached", async () => {
+      const { outcome } = await stopDuring("ADD");
+      await node.startAgent();
+      const waiting = [node.call("ADD"), node.call("ADD", { socket: withoutAgent.socket })];
+      expect(await node.call("ADD", withoutAgent)).toMatchObject(isLocked);
+      // Its result is not in the cache yet.
+      expect([await node.notes(), await node.view()]).toEqual([ADDED, { ...attached, cached: [] }]);
+      await node.signalExecutor("SIGCONT");
+      const { output } = await outcome;
+      expect(output).toMatchObject(added.output);
+      for (const each of await Promise.all(waiting)) expect(each).toMatchObject({ ...done, output });
+      expect([await node.notes(), await node.view()]).toEqual([ADDED, attached]);
+      expect(await node.call("DEL")).toMatchObject(done);
+      expect(await node.notes()).toEqual([...ADDED, "DEL begins", "DEL ends"]);
+      expect(await node.viewAfterDel()).toEqual(nothing);
+    }, 600_000);
 
     for (const verb of ["DEL", "CHECK"] as const) {
       const executed = [...ADDED, `${verb} begins`, `${verb} ends`];

@@ -199,13 +199,15 @@ function heldPluginOf(folder: string) {
     async putSlowPlugin() {
       const script = `#!/bin/sh
 cd ${folder}
+# Whole, so that an executor that is stopped from now on owes it nothing.
+input=$(cat)
 echo "$CNI_COMMAND begins" >> notes
 if [ -e hold-$CNI_COMMAND ]; then
   echo $$ > held
   while [ -e hold-$CNI_COMMAND ]; do sleep 0.02; done
 fi
 echo "$CNI_COMMAND ends" >> notes
-if [ "$CNI_COMMAND" = ADD ]; then sed 's/.*"prevResult"://; s/}$//'; fi
+if [ "$CNI_COMMAND" = ADD ]; then printf '%s' "$input" | sed 's/.*"prevResult"://; s/}$//'; fi
 `;
       await writeFile(join(folder, "bin/slow"), script, { mode: 0o755 });
       await putChain(folder, {}, { type: "slow" });

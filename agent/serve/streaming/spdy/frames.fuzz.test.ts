@@ -24,6 +24,8 @@ function createEvents() {
   };
   return {
     onData(id: number, part: Buffer) {
+      // A reader need not report a frame without data.
+      if (part.length === 0) return;
       if (id !== dataOf) flush();
       dataOf = id;
       data = Buffer.concat([data, part]);

@@ -178,6 +178,26 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       await pollUntil("an empty network", 5_000, async () => Bun.deepEquals(await node.view(), nothing));
     }, 600_000);
 
+    test("when the agent is killed during GC, its plugin goes on, and the next agent collects when that has ended", async () => {
+      await node.putSlowPlugin();
+      expect(await node.call("ADD")).toMatchObject({ exitCode: 0 });
+      await node.hold("GC");
+      await node.startAgent({ sandboxes: ["3f2a"] });
+      await node.heldPlugin();
+      await node.signalExecutor("SIGKILL", ".pods");
+      await node.startAgent({ sandboxes: ["3f2a"] });
+      const late = await node.call("DEL", { timeoutMs: TIMEOUT_MS });
+      expect(late).toMatchObject({ exitCode: 1, output: { code: 11, msg: expect.stringContaining("has locked") } });
+      const before = ["ADD begins", "ADD ends", "GC begins"];
+      expect(await node.notes()).toEqual(before);
+      await node.letGo("GC");
+      const collected = [...before, "GC ends", "GC begins", "GC ends"];
+      await pollUntil("the second GC", 20_000, async () => (await node.notes()).length >= collected.length);
+      expect([await node.notes(), await node.view()]).toEqual([collected, attached]);
+      expect(await node.call("DEL")).toMatchObject(done);
+      expect(await node.viewAfterDel()).toEqual(nothing);
+    }, 600_000);
+
     for (const [executor, start] of [
       ["agent", () => node.startAgent()],
       ["delegate without an agent", async () => undefined],

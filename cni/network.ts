@@ -46,8 +46,16 @@ export interface Cni {
   gc(conf: NetworkConf, chooseValid: ChooseValid, signal: AbortSignal): Promise<readonly AttachmentKey[] | undefined>;
 }
 
-/** An attachment in the cache; of one whose file is torn, or whose ADD was killed, only the key is known, and its other fields are empty. */
-export type CachedAttachment = AttachmentKey & Attachment & Pick<CacheEntry, "result">;
+/**
+ * An attachment in the cache, or one whose ADD was killed. Of the latter, and of one whose file is torn, only the key is known, and the
+ * other fields are empty.
+ */
+export type CachedAttachment = AttachmentKey &
+  Attachment &
+  Pick<CacheEntry, "result"> & {
+    /** ADD was killed before it wrote the cache: no runtime has its result. */
+    readonly isOfKilledAdd?: true;
+  };
 
 /**
  * Chooses which attachments of a network still exist, and adds those that exist without an entry in the cache. It is called while no ADD
@@ -123,8 +131,10 @@ async function collectGarbageOfNetwork(
   const { entries, unreadable } = await deps.cache.list();
   const own = entries.filter(({ network }) => network === conf.name);
   const torn = unreadable.flatMap(({ fileName }) => keyOfFileName(fileName, conf.name) ?? []);
-  const killed = await findKilledAdds(deps.abandoned, [...own, ...torn]);
-  const cached = [...own, ...[...torn, ...killed].map((key) => ({ ...key, ...NO_PARAMETERS }))];
+  const killed = await takeKilledAdds(deps.abandoned, [...own, ...torn]);
+  const withoutEntry = (key: AttachmentKey) => ({ ...key, ...NO_PARAMETERS });
+  const ofKilledAdds = killed.map((key) => ({ ...withoutEntry(key), isOfKilledAdd: true as const }));
+  const cached: readonly CachedAttachment[] = [...own, ...torn.map(withoutEntry), ...ofKilledAdds];
   const chosen = new Set(await chooseValid(cached));
   const stale = cached.filter((attachment) => !chosen.has(attachment));
   const valid = [...chosen].map(({ containerId, ifName }) => ({ containerID: containerId, ifname: ifName }));
@@ -147,10 +157,11 @@ async function collectGarbageOfNetwork(
 }
 
 /**
- * The attachments of which only a lock is left: the executor was killed before ADD had written the cache, so no runtime has its result. Chains
- * before 1.1.0 have no GC that would find what their plugins have made. Of one in the cache CHECK or DEL was killed: its lock is removed.
+ * Returns the attachments that have a lock and no entry in the cache: their ADD was killed before it wrote one, so no runtime has its result.
+ * GC of plugins, which would find them, exists only from 1.1.0 on. Removes the locks of attachments with an entry, whose ADD, CHECK or DEL was
+ * killed later.
  */
-async function findKilledAdds(
+async function takeKilledAdds(
   abandoned: AbandonedLocks,
   cached: readonly AttachmentKey[],
 ): Promise<readonly AttachmentKey[]> {

@@ -96,9 +96,14 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     const conf = await networkOf(settings, deps);
     const inUse: CachedAttachment[] = [];
     const unknown: CachedAttachment[] = [];
+    let hasKilledAdds = false;
     const chooseValid: ChooseValid = async (cached) => {
       if (cached.length === 0 && !settings.isOfAll) throw emptyCache(conf.name, settings.cacheDir);
       for (const attachment of cached) {
+        if (attachment.isOfKilledAdd === true) {
+          hasKilledAdds = true;
+          continue;
+        }
         const netns = await stateOfNamespace(attachment, deps.isNamespace);
         if (netns === "gone") continue;
         inUse.push(attachment);
@@ -118,7 +123,7 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
       ? ""
       : `; its cniVersion ${conf.cniVersion} has no GC, so what plugins keep of others stays`;
     const kept = unknownText(unknown.length, conf.name, { ...settings, programName: deps.programName });
-    const text = `${conf.name}: ${deletionText(deleted.length)} ${inUse.length} in use${noGC}\n${kept}`;
+    const text = `${conf.name}: ${deletionText(deleted.length, hasKilledAdds)} ${inUse.length} in use${noGC}\n${kept}`;
     return {
       text: deleted.length === 0 ? text : `${attachmentTable(deleted, deps.columns)}${text}`,
       json: {
@@ -217,10 +222,10 @@ const attachmentText = ({ ifName, containerId }: CniSettings, network: string) =
   `${ifName} of ${containerId} in the network ${network}`;
 
 /** What gc has done, up to the number of the attachments in use: `2 attachments deleted, whose network namespaces are gone;`. */
-function deletionText(count: number): string {
+function deletionText(count: number, hasKilledAdds: boolean): string {
   if (count === 0) return "no attachment deleted,";
   const [nouns, are] = count === 1 ? ["", "is"] : ["s", "are"];
-  return `${count} attachment${nouns} deleted, whose network namespace${nouns} ${are} gone;`;
+  return `${count} attachment${nouns} deleted, whose network namespace${nouns} ${are} gone${hasKilledAdds ? " or whose ADD was killed" : ""};`;
 }
 
 /** How many attachments gc keeps because it does not know their namespaces, and how to delete one of them. */

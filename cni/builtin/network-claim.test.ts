@@ -72,6 +72,13 @@ test("the refusal names the file, both caches, and what to do", () => {
   );
 });
 
+test("a look proposes the other cache alone, since the network may be in use", () => {
+  claimedBy("theirs");
+  expect(() => checkClaim(folder(), "pods", at("mine"))).toThrow(
+    new RegExp(`and this call has the cache ${at("mine")}\\. Use --cache-dir ${at("theirs")}$`),
+  );
+});
+
 test("the claim of a cache that is gone is replaced by one process at a time, also after one that was killed", () => {
   claimedBy("gone");
   symlinkSync("left", `${claimFile()}.tmp`);

@@ -19,7 +19,7 @@ export function claimNetwork(folder: string, network: string, cacheDir: string):
     const owner = readClaim(folder);
     if (owner === undefined) createClaim(folder, cacheDir);
     else if (isSameFolder(owner, cacheDir)) return;
-    else if (exists(owner)) throw refusal(builtinCodes.cache, { folder, network, owner, cacheDir });
+    else if (exists(owner)) throw refusal({ folder, network, owner, cacheDir });
     else replaceClaim(folder, owner, cacheDir);
   }
 }
@@ -27,7 +27,9 @@ export function claimNetwork(folder: string, network: string, cacheDir: string):
 /** Throws `CniError` with code 50 if the network belongs to another cache. Changes nothing. */
 export function checkClaim(folder: string, network: string, cacheDir: string): void {
   const owner = findOtherOwner(folder, cacheDir);
-  if (owner !== undefined) throw refusal(cniCodes.notAvailable, { folder, network, owner, cacheDir });
+  if (owner === undefined) return;
+  const whose = belongsTo({ folder, network, owner, cacheDir });
+  throw new CniError(cniCodes.notAvailable, `${whose}. Use --cache-dir ${owner}`);
 }
 
 /** The other cache that a network belongs to; undefined if it belongs to none, to this one, or to one that no longer exists. */
@@ -48,13 +50,15 @@ export function removeRecord(folder: string): void {
   }
 }
 
-function refusal(
-  code: number,
-  { folder, network, owner, cacheDir }: Readonly<Record<"folder" | "network" | "owner" | "cacheDir", string>>,
-): CniError {
-  const message = `the built-in network ${network} belongs to the cache ${owner}, as ${claimPath(folder)} says, and this call has the cache ${cacheDir}`;
+type Claim = Readonly<Record<"folder" | "network" | "owner" | "cacheDir", string>>;
+
+const belongsTo = ({ folder, network, owner, cacheDir }: Claim): string =>
+  `the built-in network ${network} belongs to the cache ${owner}, as ${claimPath(folder)} says, and this call has the cache ${cacheDir}`;
+
+function refusal(claim: Claim): CniError {
+  const { owner } = claim;
   const remedy = `Use --cache-dir ${owner}, give one of the two networks another name and another bridge, or remove the network by berth cni uninstall --cache-dir ${owner}`;
-  return new CniError(code, `${message}. ${remedy}`);
+  return new CniError(builtinCodes.cache, `${belongsTo(claim)}. ${remedy}`);
 }
 
 function readClaim(folder: string): string | undefined {

@@ -14,7 +14,7 @@ import { toCniError } from "../to-cni-error.ts";
 import { type AttachmentId, aliasPrefix, bridgeAlias, formatId, parseId } from "./attachment-names.ts";
 import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
 import { detach } from "./detach.ts";
-import { findOtherOwner, removeRecord } from "./network-claim.ts";
+import { claimNetwork, findOtherOwner, removeRecord } from "./network-claim.ts";
 import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
 import { recordedNetworks } from "./recorded-attachments.ts";
 import { isMasqueradeChain, masqueradeChain, TABLE } from "./ruleset.ts";
@@ -61,6 +61,8 @@ export async function removeIdleNetworks(options: IdleRemovalOptions, signal: Ab
       const removeIfIdle = async () => {
         const path = join(options.folder, name);
         const claimedBy = findOtherOwner(path, options.cacheDir);
+        // From now on ADD with another cache is refused.
+        if (claimedBy === undefined) claimNetwork(path, name, options.cacheDir);
         const attachments = attachmentsOf(createAttachmentStore(path));
         if (claimedBy !== undefined) return void kept.push({ name, claimedBy, attachments });
         if (attachments.length > 0) return void kept.push({ name, attachments });

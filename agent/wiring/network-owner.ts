@@ -1,10 +1,9 @@
-import { dirname } from "node:path/posix";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import { builtinFolderOf, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
 import type { DelegateConf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
-import { type ChosenExecutor, findExecutor, howToLeaveOut } from "../../cni/delegate/installed-delegate.ts";
+import { cureOfDelegate, type FoundNetworkOwner, findNetworkOwner } from "../../cni/delegate/installed-delegate.ts";
 import type { NetworkReadiness } from "../../cni/delegate/network-readiness.ts";
 import type { Executor } from "../../cni/executor.ts";
 import type { Cni } from "../../cni/network.ts";
@@ -86,16 +85,16 @@ export async function openOwnedNetwork(
   const { source, podCIDRs } = config.network;
   const { hostFiles, root, log } = adapters;
   const socket = root.path(NETWORK_SOCKET);
-  const executor = await chooseExecutor(config.network, socket, adapters);
-  if (executor.by === "runtime") return undefined;
-  const { delegate } = executor;
+  const owner = await requireNetworkOwner(config.network, socket, adapters);
+  if (owner.by === "runtime") return undefined;
+  const { delegate } = owner;
   const ranges = podCIDRs.length === 0 ? [STANDALONE_CIDR] : podCIDRs;
   const standaloneCIDRs = config.clusterConfigSource === undefined ? ranges : undefined;
   const list = await openListOf(source, { files: hostFiles, socket, standaloneCIDRs, log });
   const executed = list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) };
   const youngForMs = Math.max(YOUNG_FOR_MS, 2 * config.runtimeRequestTimeoutMs);
   const { delegateDir } = config.network;
-  const folder = createRuntimeFolderCheck({ runtime: adapters.runtime, files: hostFiles, delegateDir });
+  const folder = createRuntimeFolderCheck({ ...adapters, files: hostFiles, delegateDir });
   const network = await openNetwork(executed, list, { youngForMs, folder }, adapters);
   const withCondition: OwnedNetwork["withCondition"] = (status) =>
     network.withCondition(withRuntimeFolder(status, folder, log));
@@ -103,21 +102,19 @@ export async function openOwnedNetwork(
 }
 
 /** Rejects with `StartError` if the configuration wants the agent, which cannot execute the network. */
-async function chooseExecutor(
+async function requireNetworkOwner(
   network: Config["network"],
   socket: string,
   { hostFiles: files, log }: NetworkAdapters,
-): Promise<Exclude<ChosenExecutor, { readonly by: "nobody" }>> {
-  const install = `berth cni install --conf-dir ${network.delegateDir} --root-dir ${dirname(socket)} installs it`;
+): Promise<Exclude<FoundNetworkOwner, { readonly by: "none" }>> {
   const onBroken = (file: string, { message: reason }: Error) =>
     log.warn({ file, reason }, "the agent ignores a broken file beside the list of berth-cni");
-  const remedy = `${install}; or ${howToLeaveOut(network.source)}`;
-  const executor = await findExecutor(network, { files, socket, onBroken }).catch(
-    toStartError("cannot read the list of berth-cni", remedy),
+  const cure = cureOfDelegate(network, socket);
+  const owner = await findNetworkOwner(network, { files, socket, onBroken }).catch(
+    toStartError("cannot read the list of berth-cni", cure),
   );
-  if (executor.by !== "nobody") return executor;
-  const { problem, isCuredByInstall, otherwise } = executor;
-  throw new StartError(`${problem}: ${isCuredByInstall ? `${install}; or ${otherwise}` : otherwise}`);
+  if (owner.by !== "none") return owner;
+  throw new StartError(`${owner.problem}: ${owner.cure}`);
 }
 
 /** The list of `--network=builtin`. Without that flag it removes the one of an earlier start. */
@@ -235,8 +232,8 @@ async function findProblemWithin(
 }
 
 /**
- * The sandboxes of a runtime that calls the delegate. One that executes the same plugins itself has attachments that GC by the agent would
- * release: then it rejects, and the audit runs again later. Rejects with `CriError`, too.
+ * The sandboxes of a runtime that calls the delegate. Rejects with the reason if it does not: it then executes the plugins itself, and GC by
+ * the agent would delete the attachments of its pods. Rejects with `CriError` and with `FilesError`, too.
  */
 async function listSandboxesOfDelegate(
   runtime: AuditDeps["runtime"],

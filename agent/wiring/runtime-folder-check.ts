@@ -1,47 +1,69 @@
+import { isUnchanged, mayStopAnswering } from "../../cni/delegate/network-readiness.ts";
 import { findRuntimeFolderProblem } from "../../cni/delegate/runtime-folder.ts";
 import { containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
 import { CriError } from "../../cri/error.ts";
 import type { CriCallOptions, Runtime } from "../../cri/runtime.ts";
 import type { RuntimeControl } from "../../cri/runtime-control.ts";
 import { createLogOnChange } from "../../host/async/log-once.ts";
-import { type Files, FilesError } from "../../host/fs/files.ts";
+import { type FileStat, type Files, FilesError } from "../../host/fs/files.ts";
+import type { Mounts } from "../../host/fs/mounts.ts";
+import type { StatNow } from "../../host/fs/stat-now.ts";
 import type { Log } from "../../host/log/log.ts";
 import { withUnusedDelegate } from "../observed/node/network-condition.ts";
 
 export interface RuntimeFolderCheckOptions {
   readonly runtime: Pick<RuntimeControl, "verboseStatus">;
   /** Rooted at `/`. */
-  readonly files: Pick<Files, "list" | "read" | "realPath">;
+  readonly files: Pick<Files, "list" | "read" | "realPath" | "stat" | "readLink">;
+  readonly statNow: StatNow;
+  readonly mounts: Pick<Mounts, "list">;
   readonly delegateDir: string;
 }
 
 /** Whether the container runtime reads the folder of the delegate, where the agent executes the network. */
 export interface RuntimeFolderCheck {
   /**
-   * Why it does not, and what to do; undefined if it does, and for a runtime that does not say which folder it reads. Reads nothing
-   * after a success. Rejects with `CriError` and with `FilesError`.
+   * Why it does not, and what to do; undefined if it does, and for a runtime that does not say which folder it reads. After a success it
+   * makes one call of stat(2) until something has changed. Rejects with `CriError` and with `FilesError`.
    */
   findProblem(options?: CriCallOptions): Promise<string | undefined>;
   /** The next call reads again: after an outage the runtime may have another configuration. */
   invalidate(): void;
 }
 
-/** A runtime reads its configuration when it starts, so the check is repeated after an outage alone, and while there is a problem. */
-export function createRuntimeFolderCheck({
-  runtime,
-  files,
-  delegateDir,
-}: RuntimeFolderCheckOptions): RuntimeFolderCheck {
+/** What the last look without a problem has found. */
+interface PassedCheck {
+  readonly outages: number;
+  /** The folder of the delegate; undefined if stat(2) of it might never return. */
+  readonly folder: FileStat | undefined;
+}
+
+/**
+ * A runtime reads `conf_dir` when it starts, and the files of that folder whenever they change. So the check is repeated after an
+ * outage, when the delegate's folder has changed, and while there is a problem.
+ */
+export function createRuntimeFolderCheck(options: RuntimeFolderCheckOptions): RuntimeFolderCheck {
+  const { runtime, files, statNow, delegateDir } = options;
   let outages = 0;
-  let passedAfter: number | undefined;
+  let passed: PassedCheck | undefined;
+
+  function isStillRight(): boolean {
+    if (passed?.outages !== outages) return false;
+    return passed.folder === undefined || isUnchanged(statNow, delegateDir, passed.folder);
+  }
+
   return {
-    async findProblem(options) {
+    async findProblem(callOptions) {
+      if (isStillRight()) return undefined;
       const startedAfter = outages;
-      if (passedAfter === outages) return undefined;
-      const confDir = containerdCni(containerdConfig(await runtime.verboseStatus(options)))?.confDir;
+      // Before its files are read, so that a change meanwhile shows in the next comparison.
+      const folder = await files.stat(delegateDir);
+      const confDir = containerdCni(containerdConfig(await runtime.verboseStatus(callOptions)))?.confDir;
       const problem = confDir === undefined ? undefined : await findRuntimeFolderProblem(files, confDir, delegateDir);
-      if (problem === undefined) passedAfter = startedAfter;
-      return problem && `${problem.found}: ${problem.cure}`;
+      if (problem !== undefined) return `${problem.found}: ${problem.cure}`;
+      const isWatched = !(await mayStopAnswering(options, [delegateDir]));
+      passed = { outages: startedAfter, folder: isWatched ? folder : undefined };
+      return undefined;
     },
     invalidate() {
       outages += 1;

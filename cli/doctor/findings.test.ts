@@ -91,7 +91,7 @@ const good: Facts = {
     notExecutable: [],
     bridges: [{ name: "cni0", families: [4] }],
   },
-  podNetwork: { executor: { by: "runtime" }, folderProblem: undefined, executed: undefined },
+  podNetwork: { owner: { by: "runtime" }, folderProblem: undefined, executed: undefined },
   rootDir: "directory",
   isRootReadOnly: false,
   rootMount: { mountPoint: "/", isShared: true },
@@ -172,15 +172,12 @@ const delegated = (changes: Partial<PodNetworkFacts>, executed: Partial<CniFacts
     bridges: [],
   },
   podNetwork: {
-    executor: { by: "agent", delegate: { socket: "/r/cni.sock", ...cniFolders, cacheDir: "/c", timeoutMs: 1 } },
+    owner: { by: "agent", delegate: { socket: "/r/cni.sock", ...cniFolders, cacheDir: "/c", timeoutMs: 1 } },
     folderProblem: undefined,
     executed: { ...good.cni, bridges: [{ name: "pods0", families: [4] }], ...executed },
     ...changes,
   },
 });
-const uninstalled = (isCuredByInstall: boolean): PodNetworkFacts["executor"] => {
-  return { by: "nobody", problem: "--network=builtin: it cannot be", isCuredByInstall, otherwise: "leave it out" };
-};
 const getExecutedPlugins =
   "install the CNI plugins there (github.com/containernetworking/plugins), or name their folder by --bin-dir of berth cni install (Debian's package containernetworking-plugins: --bin-dir /opt/cni/bin:/usr/lib/cni)";
 const untuned = sysctls({ "vm.overcommit_memory": 0, "kernel.panic": 0, "kernel.keys.root_maxkeys": 2_000_000 });
@@ -386,7 +383,7 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   ],
   [
     "network",
-    { facts: delegated({ executor: { by: "runtime" } }) },
+    { facts: delegated({ owner: { by: "runtime" } }) },
     "ok: the runtime's plugin berth-cni executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
   ],
   [
@@ -421,17 +418,7 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   ],
   [
     "network",
-    { facts: delegated({ executor: uninstalled(true) }) },
-    'problem: --network=builtin: it cannot be → berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration; or leave it out',
-  ],
-  [
-    "network",
-    { facts: delegated({ executor: uninstalled(true) }), flags: [...cluster, "--network-delegate-dir=/d"] },
-    'problem: --network=builtin: it cannot be → berth cni install --conf-dir /d, then conf_dir = "/d" in the runtime\'s configuration; or leave it out',
-  ],
-  [
-    "network",
-    { facts: delegated({ executor: uninstalled(false) }) },
+    { facts: delegated({ owner: { by: "none", problem: "--network=builtin: it cannot be", cure: "leave it out" } }) },
     "problem: --network=builtin: it cannot be → leave it out",
   ],
   [

@@ -1,5 +1,4 @@
 import { DELEGATE_DIR } from "../../agent/config/config.ts";
-import type { ChosenExecutor } from "../../cni/delegate/installed-delegate.ts";
 import { type CniFacts, cniProblemOf } from "../../cni/network-facts.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { type Finding, type Judge, judged, okFinding, problemFinding } from "./finding.ts";
@@ -14,11 +13,11 @@ const DELEGATE = { check: "network", subject: "the list of berth-cni" } as const
  * Who executes the network of pods, what the runtime reports of its network, and whether every program of the configurations is
  * installed: of the runtime's own one, and of the one that an agent executes.
  */
-export const judgeNetwork: Judge = (facts, { config }) => {
-  const { delegateDir } = config.network;
+export const judgeNetwork: Judge = (facts) => {
   const { podNetwork } = facts;
-  const delegated = judged(facts, "podNetwork", DELEGATE, (found) => judgeDelegate(found, delegateDir));
-  const found = delegated.length > 0 && "value" in podNetwork ? delegated : judgeFolders(facts, delegated);
+  const delegated = judged(facts, "podNetwork", DELEGATE, judgeDelegate);
+  if (delegated.length > 0 && "value" in podNetwork) return delegated;
+  const found = judgeFolders(facts, delegated);
   const answer = "value" in facts.runtime ? facts.runtime.value : undefined;
   if (answer === undefined || !isForbidden(answer)) return found;
   // Without the runtime's report the folders are only the usual ones, and the network may be elsewhere.
@@ -26,26 +25,16 @@ export const judgeNetwork: Judge = (facts, { config }) => {
 };
 
 /** What keeps an agent from executing the network as configured. */
-function judgeDelegate({ executor, folderProblem }: PodNetworkFacts, delegateDir: string): readonly Finding[] {
-  if (executor.by === "nobody")
-    return [problemFinding("network", executor.problem, cureOfChoice(executor, delegateDir))];
+function judgeDelegate({ owner, folderProblem }: PodNetworkFacts): readonly Finding[] {
+  if (owner.by === "none") return [problemFinding("network", owner.problem, owner.cure)];
   return folderProblem === undefined ? [] : [problemFinding("network", folderProblem.found, folderProblem.cure)];
-}
-
-function cureOfChoice(
-  { isCuredByInstall, otherwise }: Extract<ChosenExecutor, { readonly by: "nobody" }>,
-  delegateDir: string,
-): string {
-  if (!isCuredByInstall) return otherwise;
-  const folder = delegateDir === DELEGATE_DIR ? "" : ` --conf-dir ${delegateDir}`;
-  return `berth cni install${folder}, then conf_dir = "${delegateDir}" in the runtime's configuration; or ${otherwise}`;
 }
 
 /** `unreadable` are the findings of a delegate's list that cannot be read. */
 function judgeFolders(facts: MachineFacts, unreadable: readonly Finding[]): readonly Finding[] {
   const { podNetwork } = facts;
-  const { executor, executed } = "value" in podNetwork ? podNetwork.value : {};
-  const isByAgent = executor?.by === "agent";
+  const { owner, executed } = "value" in podNetwork ? podNetwork.value : {};
+  const isByAgent = owner?.by === "agent";
   const answer = "value" in facts.runtime && facts.runtime.value.isReachable ? facts.runtime.value.facts : undefined;
   const ready = answer?.conditions.find(({ type }) => type === "NetworkReady");
   const ofRuntime = judged(facts, "cni", NETWORK, (cni) => {

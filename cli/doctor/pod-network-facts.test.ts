@@ -44,8 +44,8 @@ test("the agent executes the chain of the delegate with the delegate's plugins; 
   await install();
   await putChain("berth", "portmap", "firewall");
   await put("bin/portmap", "", 0o755);
-  const { executor, folderProblem, executed } = await read();
-  expect([executor.by, folderProblem]).toEqual(["agent", undefined]);
+  const { owner, folderProblem, executed } = await read();
+  expect([owner.by, folderProblem]).toEqual(["agent", undefined]);
   expect(executed).toEqual({
     confDir: "/net.d",
     binDirs: ["/bin"],
@@ -60,7 +60,7 @@ test("the agent executes the chain of the delegate with the delegate's plugins; 
 test("without a delegate the runtime executes the network", async () => {
   await putChain("bridge");
   expect(await read({}, "/net.d")).toEqual({
-    executor: { by: "runtime" },
+    owner: { by: "runtime" },
     folderProblem: undefined,
     executed: undefined,
   });
@@ -69,7 +69,7 @@ test("without a delegate the runtime executes the network", async () => {
 test("the delegate of another agent is followed, to the built-in network that this one keeps", async () => {
   await install("/other/cni.sock");
   await putChain("bridge");
-  expect(await read()).toMatchObject({ executor: { by: "runtime" }, executed: { bridges: [{ name: "cni0" }] } });
+  expect(await read()).toMatchObject({ owner: { by: "runtime" }, executed: { bridges: [{ name: "cni0" }] } });
   const list = formatBuiltinList(["10.9.0.0/24"], { name: "pods", bridge: "pods7" });
   await put("other/network.d/10-builtin.conflist", list);
   expect((await read()).executed?.bridges).toEqual([{ name: "pods7", families: [4] }]);
@@ -80,7 +80,7 @@ test("a runtime that reads another folder is a problem, and one that does not sa
   await putChain("bridge");
   const { folderProblem } = await read({}, "/net.d");
   expect(folderProblem?.found).toBe("the container runtime reads /net.d, the list of berth-cni is in /delegate.d");
-  expect(await read({}, "")).toMatchObject({ executor: { by: "agent" }, folderProblem: undefined });
+  expect(await read({}, "")).toMatchObject({ owner: { by: "agent" }, folderProblem: undefined });
 });
 
 test("a chain that contains the delegate is a problem", async () => {
@@ -97,8 +97,8 @@ test.each<[string, Partial<Config["network"]>, Config["clusterConfigSource"], re
   ["in a cluster may have both families", { podCIDRs: ["10.7.0.0/24"] }, inCluster, [4, 6]],
 ])("--network=builtin %s, also before its first start", async (_, network, cluster, families) => {
   await install();
-  const { executor, executed } = await read({ source: "builtin", ...network }, "/delegate.d", cluster);
-  expect(executor.by).toBe("agent");
+  const { owner, executed } = await read({ source: "builtin", ...network }, "/delegate.d", cluster);
+  expect(owner.by).toBe("agent");
   expect(executed).toMatchObject({ plugins: ["berth"], missingPlugins: [], bridges: [{ name: "berth0", families }] });
 });
 
@@ -111,11 +111,12 @@ test("--network=builtin in a cluster has the pod CIDRs of the earlier start", as
 
 test("--network=builtin and --network-owner=agent without a delegate are what keeps the agent from starting", async () => {
   await putChain("bridge");
+  const cure = `berth cni install --conf-dir /delegate.d --root-dir /root, then conf_dir = "/delegate.d" in the runtime's configuration`;
   const problems = [await read({ source: "builtin" }, "/net.d"), await read({ owner: "agent" }, "/net.d")].map(
-    ({ executor }) => executor.by === "nobody" && [executor.problem, executor.otherwise],
+    ({ owner }) => owner.by === "none" && [owner.problem, owner.cure],
   );
   expect(problems).toEqual([
-    ["--network=builtin: /delegate.d has no list with berth-cni", "leave out --network=builtin"],
-    ["--network-owner=agent: /delegate.d has no list with berth-cni", "set --network-owner=runtime"],
+    ["--network=builtin: /delegate.d has no list with berth-cni", `${cure}; or leave out --network=builtin`],
+    ["--network-owner=agent: /delegate.d has no list with berth-cni", `${cure}; or set --network-owner=runtime`],
   ]);
 });

@@ -11,7 +11,7 @@ import {
   STANDALONE_CIDR,
 } from "../../cni/delegate/builtin-list.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
-import { type ChosenExecutor, findExecutor } from "../../cni/delegate/installed-delegate.ts";
+import { type FoundNetworkOwner, findNetworkOwner } from "../../cni/delegate/installed-delegate.ts";
 import { findRuntimeFolderProblem, type RuntimeFolderProblem } from "../../cni/delegate/runtime-folder.ts";
 import { DELEGATE_TYPE } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
@@ -21,7 +21,7 @@ import type { Files } from "../../host/fs/files.ts";
 /** The network that pods get by the delegate. */
 export interface PodNetworkFacts {
   /** Who executes it with this configuration. */
-  readonly executor: ChosenExecutor;
+  readonly owner: FoundNetworkOwner;
   /** Why the runtime does not call the delegate of this configuration; undefined also if it does not say which folder it reads. */
   readonly folderProblem: RuntimeFolderProblem | undefined;
   /** The network that an agent of this machine executes; undefined if the runtime executes it. */
@@ -41,28 +41,26 @@ export async function readPodNetworkFacts(
 ): Promise<PodNetworkFacts> {
   const { network, rootDir } = config;
   const socket = `${rootDir}/${NETWORK_SOCKET}`;
-  const executor = await findExecutor(network, { files, socket });
+  const owner = await findNetworkOwner(network, { files, socket });
   const folderProblem =
-    executor.by === "agent" && runtimeDir !== undefined
+    owner.by === "agent" && runtimeDir !== undefined
       ? await findRuntimeFolderProblem(files, runtimeDir, network.delegateDir)
       : undefined;
   const executed =
-    network.source === "builtin"
-      ? await readBuiltin(files, config, socket)
-      : await readChain(files, executor, runtimeDir);
-  return { executor, folderProblem, executed };
+    network.source === "builtin" ? await readBuiltin(files, config, socket) : await readChain(files, owner, runtimeDir);
+  return { owner, folderProblem, executed };
 }
 
 async function readChain(
   files: Pick<Files, "list" | "read" | "stat">,
-  executor: ChosenExecutor,
+  owner: FoundNetworkOwner,
   runtimeDir: string | undefined,
 ): Promise<CniFacts | undefined> {
   // Another agent's delegate may be the runtime's network.
-  const delegate = executor.by === "agent" ? executor.delegate : await delegateIn(files, runtimeDir);
+  const delegate = owner.by === "agent" ? owner.delegate : await delegateIn(files, runtimeDir);
   if (delegate === undefined) return undefined;
   // This agent removes the list of an earlier start with --network=builtin.
-  const confDir = executor.by === "agent" ? delegate.confDir : await chainFolderOf(files, delegate);
+  const confDir = owner.by === "agent" ? delegate.confDir : await chainFolderOf(files, delegate);
   const found = await readCniFacts(files, { confDir, binDirs: delegate.binDirs }, [BUILTIN_TYPE]);
   if (!found.plugins.includes(DELEGATE_TYPE)) return found;
   return { ...found, problem: `${found.file} contains ${DELEGATE_TYPE}, which would call itself without end` };

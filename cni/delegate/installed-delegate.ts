@@ -1,3 +1,4 @@
+import { dirname } from "node:path/posix";
 import type { Files } from "../../host/fs/files.ts";
 import { readConfDir } from "../conf-dir.ts";
 import { DELEGATE_LIST_FILE } from "../delegate-network.ts";
@@ -5,7 +6,7 @@ import { CniError } from "../error.ts";
 import { type DelegateConf, delegateOf } from "./delegate-conf.ts";
 
 /** What an agent is configured to do with the network of pods. */
-export interface NetworkChoice {
+export interface NetworkOwnerOptions {
   /** `builtin`: the agent executes the built-in network, and not the chain that the delegate names. */
   readonly source: "chain" | "builtin";
   /** `auto`: the agent, if the installed delegate names its socket; else the runtime. */
@@ -14,18 +15,11 @@ export interface NetworkChoice {
   readonly delegateDir: string;
 }
 
-/** Who executes the network of pods, or why an agent with this configuration does not start. */
-export type ChosenExecutor =
+/** Who executes the network of pods, or why an agent with this configuration does not start, and what to do. */
+export type FoundNetworkOwner =
   | { readonly by: "runtime" }
   | { readonly by: "agent"; readonly delegate: DelegateConf }
-  | {
-      readonly by: "nobody";
-      readonly problem: string;
-      /** Whether `berth cni install` would end the problem. */
-      readonly isCuredByInstall: boolean;
-      /** What else would end it. */
-      readonly otherwise: string;
-    };
+  | { readonly by: "none"; readonly problem: string; readonly cure: string };
 
 export interface InstalledDelegateDeps {
   /** Rooted at `/`. */
@@ -37,18 +31,23 @@ export interface InstalledDelegateDeps {
 }
 
 /** The owner `agent` needs an installed delegate that names its socket; so does `--network=builtin`. Rejects with `FilesError`. */
-export async function findExecutor(choice: NetworkChoice, deps: InstalledDelegateDeps): Promise<ChosenExecutor> {
-  const { source, owner, delegateDir } = choice;
+export async function findNetworkOwner(
+  options: NetworkOwnerOptions,
+  deps: InstalledDelegateDeps,
+): Promise<FoundNetworkOwner> {
+  const { source, owner, delegateDir } = options;
   const { socket } = deps;
   const isBuiltin = source === "builtin";
   if (owner === "runtime") {
     if (!isBuiltin) return { by: "runtime" };
     const problem = "--network=builtin: only the agent executes it, and the network's owner is runtime";
-    return { by: "nobody", problem, isCuredByInstall: false, otherwise: "set --network-owner=agent" };
+    return { by: "none", problem, cure: "set --network-owner=agent" };
   }
-  const otherwise = howToLeaveOut(source);
-  const uninstalled = (problem: string) =>
-    ({ by: "nobody", problem, isCuredByInstall: true, otherwise }) satisfies ChosenExecutor;
+  const uninstalled = (problem: string): FoundNetworkOwner => ({
+    by: "none",
+    problem,
+    cure: cureOfDelegate(options, socket),
+  });
   let delegate: DelegateConf | undefined;
   try {
     delegate = await readDelegate(delegateDir, deps);
@@ -64,9 +63,15 @@ export async function findExecutor(choice: NetworkChoice, deps: InstalledDelegat
   return uninstalled(`${isBuiltin ? "--network=builtin" : "--network-owner=agent"}: ${delegateDir} ${found}`);
 }
 
-/** What makes an agent start that finds no usable delegate. */
-export const howToLeaveOut = (source: NetworkChoice["source"]): string =>
-  source === "builtin" ? "leave out --network=builtin" : "set --network-owner=runtime";
+/** What makes an agent with this socket start that finds no usable delegate. */
+export function cureOfDelegate(
+  { source, delegateDir }: Pick<NetworkOwnerOptions, "source" | "delegateDir">,
+  socket: string,
+): string {
+  const otherwise = source === "builtin" ? "leave out --network=builtin" : "set --network-owner=runtime";
+  const install = `berth cni install --conf-dir ${delegateDir} --root-dir ${dirname(socket)}`;
+  return `${install}, then conf_dir = "${delegateDir}" in the runtime's configuration; or ${otherwise}`;
+}
 
 /** Rejects with `CniError` for a list of berth-cni that cannot be used. */
 async function readDelegate(

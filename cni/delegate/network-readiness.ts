@@ -105,8 +105,8 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
   };
 }
 
-/** False also if the kernel refuses the look: `findProblem` says so. */
-function isUnchanged(statNow: StatNow, path: string, stat: FileStat | undefined): boolean {
+/** Whether a file has the same metadata as before. False also if the kernel refuses the look. */
+export function isUnchanged(statNow: StatNow, path: string, stat: FileStat | undefined): boolean {
   try {
     return Bun.deepEquals(statNow(path), stat);
   } catch (error) {
@@ -133,7 +133,10 @@ function recordStats(files: NetworkReadinessDeps["files"]) {
 }
 
 /** Whether a path leads to a file system whose calls may last for ever. It looks at none of these file systems. */
-async function mayStopAnswering({ mounts, files }: NetworkReadinessDeps, paths: readonly string[]): Promise<boolean> {
+export async function mayStopAnswering(
+  { mounts, files }: Pick<NetworkReadinessDeps, "mounts"> & { readonly files: Pick<Files, "readLink"> },
+  paths: readonly string[],
+): Promise<boolean> {
   const table = await mounts.list();
   for (const path of paths)
     if ((await networkMountOf(path, table, (link) => files.readLink(link))) !== undefined) return true;

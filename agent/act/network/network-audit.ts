@@ -10,7 +10,7 @@ import { messageOf } from "../../../host/error-message.ts";
 import type { Log } from "../../../host/log/log.ts";
 
 export interface NetworkAuditOptions {
-  /** All sandboxes of the runtime. Rejects with `CriError`. */
+  /** All sandboxes of the runtime. Rejects if the runtime does not answer, or does not call the delegate: then nothing is deleted. */
   readonly listSandboxes: () => Promise<ListedSandboxes>;
   /**
    * Deletes what has outlived its sandbox. The limit ends a plugin that hangs, and the wait for a lock, before the signal aborts: then the
@@ -90,7 +90,7 @@ export function createNetworkAudit(options: NetworkAuditOptions): NetworkAudit {
   };
 }
 
-/** `runtime`: it could not be listed, so that no plugin was called. */
+/** `runtime`: its sandboxes are unknown, or it does not call the delegate; no plugin was called. */
 type Outcome =
   | { readonly failed: "runtime" | "plugins" }
   | ({ readonly failed: undefined } & Pick<CollectedGarbage, "againAfterMs">);

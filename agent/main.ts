@@ -8,7 +8,7 @@ import { createFiles, type Files } from "../host/fs/files.ts";
 import { createMounts } from "../host/fs/mounts.ts";
 import { createNetworkFiles } from "../host/fs/network-files.ts";
 import { createNetworkMounts } from "../host/fs/network-mounts.ts";
-import { statNow } from "../host/fs/stat-now.ts";
+import { statSync } from "../host/fs/stat-sync.ts";
 import { createKernelLog } from "../host/kernel-log.ts";
 import type { Log, LogControl } from "../host/log/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
@@ -256,7 +256,7 @@ function imageOptions({
 }
 
 /** What the network takes of this process and of its view of the disk. */
-const networkAdapters = () => ({ statNow, mounts: createMounts(), env: process.env });
+const networkAdapters = () => ({ statSync, mounts: createMounts(), env: process.env });
 
 /** The mounts of this machine, and calls that may hang; mount(8) is found as by a shell. */
 function createMountAdapters(

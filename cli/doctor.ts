@@ -14,8 +14,8 @@ import { readInventory } from "./doctor/inventory.ts";
 import { type MachineFactsOptions, machineReaders } from "./doctor/machine-facts.ts";
 import { readAll } from "./doctor/reading.ts";
 import { reportOf, reportText } from "./doctor/report.ts";
-import { findRunningAgent, withGivenFlags } from "./doctor/running-agent.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
+import { findRunningAgent, withGivenFlags } from "./running-agent.ts";
 import { type Invocation, withInvocation } from "./suggested-command.ts";
 import { columnsOf } from "./terminal-text.ts";
 

@@ -140,7 +140,7 @@ export interface Agent {
   /** Returns unused memory to the kernel once the agent is idle: for work besides the syncs that takes memory. */
   releaseMemorySoon(): void;
   /** Adds the call of a network plugin, which has just ended, to the trace of the pod's start. */
-  onPluginCall(uid: PodUid, call: PluginCallRecord): void;
+  onPluginCallFinished(uid: PodUid, call: PluginCallRecord): void;
   /** Sets the gauges of the metrics that are about pods, for a page that is asked for. */
   setPodGauges(): void;
   /** How long the longest sync of a pod has been running, or the most overdue one has been due; milliseconds. */
@@ -218,7 +218,7 @@ export function createAgent(options: AgentOptions): Agent {
     ...{ run, wakeAll, settled, runtimeListed, networkAuditDue },
     ...{ longestSyncDelayMs: loop.longestDelayMs, invalidateImages: images.invalidate },
     releaseMemorySoon: idleTimer.touch,
-    onPluginCall: (uid, call) => traces?.onPluginCall(uid, call),
+    onPluginCallFinished: (uid, call) => traces?.onPluginCallFinished(uid, call),
     setPodGauges: podMetrics.setGauges,
   };
 }

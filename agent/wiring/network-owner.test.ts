@@ -14,7 +14,7 @@ import { createClock } from "../../host/clock.ts";
 import { createExec, type Exec, ExecError } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
-import { statNow } from "../../host/fs/stat-now.ts";
+import { statSync } from "../../host/fs/stat-sync.ts";
 import { takeLock } from "../../host/lock.ts";
 import { StatusResponse } from "../../proto/cri/gen/api.ts";
 import { pollUntil } from "../../test/bed/poll-until.ts";
@@ -49,7 +49,7 @@ async function open(
   if (list !== undefined) await writeFile(join(delegateDir, "10-berth.conflist"), list);
   const adapters: NetworkAdapters = {
     ...{ exec: createExec(), hostFiles: createFiles("/"), root: createFiles(join(folder, "root")) },
-    ...{ statNow, mounts: createMounts() },
+    ...{ statSync, mounts: createMounts() },
     runtime: { verboseStatus: async () => StatusResponse.fromPartial({}) },
     ...{ env: {}, clock: createClock(), log: new FakeLog(), metrics: createKubeletMetrics() },
     ...changed,
@@ -62,7 +62,7 @@ async function open(
 }
 
 /** A standalone node, which traces no starts. */
-const served = [undefined, { onPluginCall() {} }] as const;
+const served = [undefined, { onPluginCallFinished() {} }] as const;
 
 /** Starts an agent's part of the network, with this list in the delegate's folder. Returns whether it serves the delegate. */
 async function serves(owner: NetworkOwner, list?: string): Promise<boolean> {

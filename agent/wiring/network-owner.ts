@@ -1,6 +1,6 @@
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
-import { builtinFolderOf, STANDALONE_CIDR } from "../../cni/delegate/builtin-list.ts";
+import { builtinFolderOf, standaloneRanges } from "../../cni/delegate/builtin-list.ts";
 import type { DelegateConf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
 import { cureOfDelegate, type FoundNetworkOwner, findNetworkOwner } from "../../cni/delegate/installed-delegate.ts";
@@ -16,7 +16,7 @@ import { messageOf } from "../../host/error-message.ts";
 import type { Exec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import type { Mounts } from "../../host/fs/mounts.ts";
-import type { StatNow } from "../../host/fs/stat-now.ts";
+import type { StatSync } from "../../host/fs/stat-sync.ts";
 import type { Log } from "../../host/log/log.ts";
 import { isNamespaceMount } from "../../host/network-namespace.ts";
 import { createNetworkAudit } from "../act/network/network-audit.ts";
@@ -40,7 +40,7 @@ export interface NetworkAdapters {
   readonly exec: Exec;
   /** Rooted at `/`. */
   readonly hostFiles: Files;
-  readonly statNow: StatNow;
+  readonly statSync: StatSync;
   readonly mounts: Pick<Mounts, "list">;
   /** Rooted at the root directory. */
   readonly root: Pick<Files, "path">;
@@ -61,7 +61,7 @@ export interface OwnedNetwork {
   /** The runtime is asked for the first time after an outage: it may read its networks from another folder. */
   onRuntimeBack(): void;
   /** Serves the delegate of the container runtime. Rejects with `StartError`. */
-  serve(cluster: NetworkCluster, agent: Pick<Agent, "onPluginCall">): Promise<Pick<NetworkServer, "stop">>;
+  serve(cluster: NetworkCluster, agent: Pick<Agent, "onPluginCallFinished">): Promise<Pick<NetworkServer, "stop">>;
   /** Deletes what has outlived its sandbox, whenever an audit is due. */
   audit(deps: AuditDeps): Pick<NetworkServer, "stop">;
   /** Gives `--network=builtin` its addresses. */
@@ -88,8 +88,7 @@ export async function openOwnedNetwork(
   const owner = await requireNetworkOwner(config.network, socket, adapters);
   if (owner.by === "runtime") return undefined;
   const { delegate } = owner;
-  const ranges = podCIDRs.length === 0 ? [STANDALONE_CIDR] : podCIDRs;
-  const standaloneCIDRs = config.clusterConfigSource === undefined ? ranges : undefined;
+  const standaloneCIDRs = config.clusterConfigSource === undefined ? standaloneRanges(podCIDRs) : undefined;
   const list = await openListOf(source, { files: hostFiles, socket, standaloneCIDRs, log });
   const executed = list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) };
   const youngForMs = Math.max(YOUNG_FOR_MS, 2 * config.runtimeRequestTimeoutMs);
@@ -137,7 +136,7 @@ async function openNetwork(
   { youngForMs, folder }: { readonly youngForMs: number; readonly folder: RuntimeFolderCheck },
   adapters: NetworkAdapters,
 ): Promise<Omit<OwnedNetwork, "onRuntimeBack">> {
-  const { hostFiles: files, statNow, mounts, clock, log, metrics } = adapters;
+  const { hostFiles: files, statSync, mounts, clock, log, metrics } = adapters;
   const { confDir, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
   const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, { readCachedStatus }, executor] =
@@ -156,7 +155,7 @@ async function openNetwork(
     ...executor,
     ...{ files, confDir, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
   };
-  const readiness = createNetworkReadiness({ ...deps, statNow, mounts });
+  const readiness = createNetworkReadiness({ ...deps, statSync, mounts });
   const readProblem = (timeoutMs: number) =>
     findProblemWithin(timeoutMs, (timeLimit) => executor.createCni(record, timeLimit), { readiness, confDir, clock });
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
@@ -178,11 +177,11 @@ async function openNetwork(
       const problem = isStillReady ? undefined : readProblem(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
       return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
     },
-    async serve(cluster, { onPluginCall }) {
+    async serve(cluster, { onPluginCallFinished }) {
       const readStatus = (uid: string) => readCachedStatus(executor.cache, uid);
       const secondary = cluster && connectSecondaryNetworks(cluster, { readStatus, clock, log });
       const execute = createExecute(secondary?.definitions ?? definitionsOfStandaloneNode);
-      const server = await startServer({ path: socket, execute, onPluginCall, clock, log });
+      const server = await startServer({ path: socket, execute, onPluginCallFinished, clock, log });
       log.info({ confDir, socket }, "the agent executes the network of pods");
       return {
         async stop() {

@@ -1,5 +1,5 @@
 import { DELEGATE_DIR } from "../../agent/config/config.ts";
-import { findRunningAgent } from "../doctor/running-agent.ts";
+import { findRunningAgent } from "../running-agent.ts";
 
 /** The folders that may have a delegate's list: the usual one, and that of the agent which answers on this root directory. */
 export async function findDelegateDirs(rootDir: string): Promise<readonly string[]> {

@@ -1,7 +1,7 @@
 import type { Config } from "../../agent/config/config.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
+import type { RunningAgent } from "../running-agent.ts";
 import type { Facts, MachineFacts } from "./machine-facts.ts";
-import type { RunningAgent } from "./running-agent.ts";
 
 /** The names of the checks, in the order in which they are shown. */
 export const checks = [

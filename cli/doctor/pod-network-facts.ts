@@ -8,7 +8,7 @@ import {
   builtinListOf,
   chainFolderOf,
   formatBuiltinList,
-  STANDALONE_CIDR,
+  standaloneRanges,
 } from "../../cni/delegate/builtin-list.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { type FoundNetworkOwner, findNetworkOwner } from "../../cni/delegate/installed-delegate.ts";
@@ -28,7 +28,7 @@ export interface PodNetworkFacts {
   readonly executed: CniFacts | undefined;
 }
 
-type Where = Pick<Config, "network" | "rootDir" | "clusterConfigSource">;
+type PodNetworkConfig = Pick<Config, "network" | "rootDir" | "clusterConfigSource">;
 
 /**
  * Reads who executes the network of pods, and which network an agent executes. `runtimeDir` is the folder that the runtime reads;
@@ -36,7 +36,7 @@ type Where = Pick<Config, "network" | "rootDir" | "clusterConfigSource">;
  */
 export async function readPodNetworkFacts(
   files: Pick<Files, "list" | "read" | "stat" | "realPath">,
-  config: Where,
+  config: PodNetworkConfig,
   runtimeDir: string | undefined,
 ): Promise<PodNetworkFacts> {
   const { network, rootDir } = config;
@@ -85,7 +85,7 @@ async function delegateIn(
 /** The built-in network of an agent, whose list exists only after its start; in a cluster with the pod CIDRs of the Node object. */
 async function readBuiltin(
   files: Pick<Files, "list" | "read" | "stat">,
-  { network: { podCIDRs }, clusterConfigSource }: Where,
+  { network: { podCIDRs }, clusterConfigSource }: PodNetworkConfig,
   socket: string,
 ): Promise<CniFacts> {
   const found = await readCniFacts(files, { confDir: builtinFolderOf(socket), binDirs: [] }, [BUILTIN_TYPE]);
@@ -93,7 +93,7 @@ async function readBuiltin(
   if (isInCluster && found.file !== undefined) return found;
   const file = builtinListOf(socket);
   const { problem: _, ...rest } = found;
-  const ranges = podCIDRs.length > 0 ? podCIDRs : [STANDALONE_CIDR];
-  const bridges = bridgesOf(parseNetworkConf(formatBuiltinList(isInCluster ? [] : ranges), file, "list"));
+  const list = formatBuiltinList(isInCluster ? [] : standaloneRanges(podCIDRs));
+  const bridges = bridgesOf(parseNetworkConf(list, file, "list"));
   return { ...rest, file, plugins: [BUILTIN_TYPE], missingPlugins: [], notExecutable: [], bridges };
 }

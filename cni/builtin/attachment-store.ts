@@ -13,6 +13,7 @@ import { join } from "node:path/posix";
 import type { Instant } from "../../host/clock.ts";
 import { isObject } from "../../proto/is-object.ts";
 import { type AttachmentId, formatId } from "./attachment-names.ts";
+import { codeOf, ifPresent } from "./if-present.ts";
 import type { HostPort } from "./network-conf.ts";
 
 /** What an attachment holds. It is written before anything of it is made, so that nothing is left over after a crash. */
@@ -130,17 +131,6 @@ function writeOrMakeFolders(write: () => void, makeFolders: () => void): void {
     if (codeOf(error) !== "ENOENT") throw error;
     makeFolders();
     write();
-  }
-}
-
-const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? error.code : undefined);
-
-function ifPresent<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return undefined;
-    throw error;
   }
 }
 

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path/posix";
 import { takeLock } from "../../host/lock.ts";
 import { CniError, cniCodes } from "../error.ts";
 import { builtinCodes } from "./errors.ts";
+import { codeOf, ifPresent } from "./if-present.ts";
 
 /** In the folder of a network: a symlink to the cache that the network belongs to. */
 const CLAIM = "claimed-by";
@@ -103,14 +104,3 @@ function isSameFolder(one: string, other: string): boolean {
   const [a, b] = [one, other].map((path) => ifPresent(() => statSync(path)));
   return a !== undefined && a.ino === b?.ino && a.dev === b.dev;
 }
-
-function ifPresent<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (["ENOENT", "ENOTDIR"].includes(codeOf(error))) return undefined;
-    throw error;
-  }
-}
-
-const codeOf = (error: unknown): string => (error instanceof Error && "code" in error ? String(error.code) : "");

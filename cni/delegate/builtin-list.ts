@@ -3,8 +3,11 @@ import type { Files } from "../../host/fs/files.ts";
 import { BUILTIN_TYPE, DEFAULT_BRIDGE } from "../builtin/network-conf.ts";
 import type { DelegateConf } from "./delegate-conf.ts";
 
-/** The addresses of pods on a node that has no pod CIDR, since it belongs to no cluster. */
-export const STANDALONE_CIDR = "10.241.0.0/24";
+const STANDALONE_CIDR = "10.241.0.0/24";
+
+/** The ranges of a node without a cluster: its configured pod CIDRs, or else the default. */
+export const standaloneRanges = (podCIDRs: readonly string[]): readonly string[] =>
+  podCIDRs.length > 0 ? podCIDRs : [STANDALONE_CIDR];
 
 const FILE = "10-builtin.conflist";
 const CAPABILITIES = { portMappings: true, bandwidth: true, ipRanges: true, ips: true, mac: true };

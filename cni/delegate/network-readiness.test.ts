@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createExec } from "../../host/exec.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import type { Mounts } from "../../host/fs/mounts.ts";
-import { statNow } from "../../host/fs/stat-now.ts";
+import { statSync } from "../../host/fs/stat-sync.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { CniError } from "../error.ts";
 import type { Cni } from "../network.ts";
@@ -37,7 +37,7 @@ function createFixture() {
       list: async () => (node.list === undefined ? undefined : [{ name: "10.conflist", kind: "file" as const }]),
       read: async () => node.list ?? "",
     },
-    statNow: () => stat,
+    statSync: () => stat,
     mounts: { list: async () => [] },
     confDir: "/c",
     inProcess: new Map([["berth", { call: async () => undefined }]]),
@@ -177,7 +177,7 @@ describe("whether the network is still ready", () => {
       ),
     };
     const readiness = createNetworkReadiness({
-      ...{ clock, files, statNow, mounts, confDir: at("net.d") },
+      ...{ clock, files, statSync, mounts, confDir: at("net.d") },
       inProcess: new Map([["berth", { call: async () => undefined }]]),
       binaries: createPluginBinaries({ exec: createExec(), files, binDirs, env: {}, timeoutMs: 1_000 }),
     });

@@ -2,7 +2,7 @@ import type { Clock } from "../../host/clock.ts";
 import { type FileStat, type Files, FilesError } from "../../host/fs/files.ts";
 import type { Mounts } from "../../host/fs/mounts.ts";
 import { networkMountOf } from "../../host/fs/network-file-systems.ts";
-import type { StatNow } from "../../host/fs/stat-now.ts";
+import type { StatSync } from "../../host/fs/stat-sync.ts";
 import { binariesOf, type NetworkConf } from "../conf.ts";
 import { CniError, describeCniError } from "../error.ts";
 import type { Executor } from "../executor.ts";
@@ -14,7 +14,7 @@ import { type ExecuteCallDeps, loadChain } from "./execute-call.ts";
 export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<ExecuteCallDeps, "confDir"> {
   /** Rooted at `/`. */
   readonly files: ExecuteCallDeps["files"] & Pick<Files, "stat" | "readLink">;
-  readonly statNow: StatNow;
+  readonly statSync: StatSync;
   readonly mounts: Pick<Mounts, "list">;
   readonly binaries: Pick<PluginBinaries, "find" | "pathsOf">;
   readonly clock: Pick<Clock, "monotonicMs">;
@@ -64,7 +64,7 @@ interface ReadyNetwork {
  * does not matter, such as another list in the folder.
  */
 export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadiness {
-  const { files, statNow, confDir, clock } = deps;
+  const { files, statSync, confDir, clock } = deps;
   let ready: ReadyNetwork | undefined;
   let network: string | undefined;
   let failedAdds = 0;
@@ -75,7 +75,7 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
   return {
     isStillReady() {
       if (ready?.stats === undefined || !needsNoStatus(ready)) return false;
-      return [...ready.stats].every(([path, stat]) => isUnchanged(statNow, path, stat));
+      return [...ready.stats].every(([path, stat]) => isUnchanged(statSync, path, stat));
     },
     async findProblem(cni, signal) {
       try {
@@ -106,9 +106,9 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
 }
 
 /** Whether a file has the same metadata as before. False also if the kernel refuses the look. */
-export function isUnchanged(statNow: StatNow, path: string, stat: FileStat | undefined): boolean {
+export function isUnchanged(statSync: StatSync, path: string, stat: FileStat | undefined): boolean {
   try {
-    return Bun.deepEquals(statNow(path), stat);
+    return Bun.deepEquals(statSync(path), stat);
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
     return false;

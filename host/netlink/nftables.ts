@@ -80,8 +80,8 @@ function carryOut(socket: NetlinkSocket, requests: readonly NetlinkRequest[], of
 
 /** NFNL_BATCH_GENID: the kernel refuses the batch with `ERESTART` if the rules have another generation. */
 const BATCH_GENERATION = 1;
-/** Another program would have to change the rules as many times in a row, each time in the same millisecond. */
-const MAX_CHANGES = 16;
+/** So many tries fail only if another program changes the rules during each of them. */
+const MAX_TRIES = 16;
 
 /**
  * Carries out what `plan` returns, all or none. `plan` reads the rules: it is called again if any program changes them between its read and
@@ -92,7 +92,7 @@ export function changeAsRead(socket: NetlinkSocket, plan: () => readonly Netlink
     const generation = readGeneration(socket);
     const requests = plan();
     const ofBatch = generation === undefined ? [] : [[BATCH_GENERATION, be32(generation)] as const];
-    const isDone = unlessCode(tries === MAX_CHANGES ? [] : ["ERESTART"], () => {
+    const isDone = unlessCode(tries === MAX_TRIES ? [] : ["ERESTART"], () => {
       carryOut(socket, requests, ofBatch);
       return true;
     });

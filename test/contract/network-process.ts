@@ -8,7 +8,7 @@ import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
-import { statNow } from "../../host/fs/stat-now.ts";
+import { statSync } from "../../host/fs/stat-sync.ts";
 import { PodSandbox, PodSandboxState, StatusResponse } from "../../proto/cri/gen/api.ts";
 import { FakeLog } from "../fakes/log.ts";
 
@@ -25,7 +25,7 @@ const network = await openOwnedNetwork(
     ...{ clusterConfigSource: undefined, runtimeRequestTimeoutMs: 120_000 },
   },
   {
-    ...{ hostFiles, statNow, mounts: createMounts() },
+    ...{ hostFiles, statSync, mounts: createMounts() },
     ...{ env: process.env, log: new FakeLog(), metrics: createKubeletMetrics() },
     runtime: { verboseStatus: async () => StatusResponse.fromPartial({}) },
     exec: createExec(),
@@ -33,7 +33,7 @@ const network = await openOwnedNetwork(
     clock: createClock(),
   },
 );
-await network?.serve(undefined, { onPluginCall() {} });
+await network?.serve(undefined, { onPluginCallFinished() {} });
 network?.audit({ runtime: { listPodSandbox: async () => sandboxes }, agent: { networkAuditDue } });
 process.stdout.write("served\n");
 if (sandboxIds !== undefined) networkAuditDue.emit();

@@ -6,7 +6,7 @@ import { pollUntil } from "../bed/poll-until.ts";
 import { fixedEndpoint } from "../fakes/cluster-endpoint.ts";
 import { FakeLog } from "../fakes/log.ts";
 import { createTlsServer, reply, type TlsServer } from "../fakes/tls-server.ts";
-import { firstSuccessAfterMs, type Http2Gateway, startHttp2Gateway } from "./http2-gateway.ts";
+import { firstSuccessDelayMs, type Http2Gateway, startHttp2Gateway } from "./http2-gateway.ts";
 import { createCertificateAuthority } from "./pki.ts";
 
 let server: TlsServer;
@@ -115,15 +115,15 @@ test("the first success after a time is that of a response, not of a request, an
   const held = codeOf(put("/held"));
   await pollUntil("the held request", 2000, () => gateway.requests.length === 2);
   expect(received.map(({ response }) => response?.status)).toEqual([500, undefined]);
-  expect(firstSuccessAfterMs(received, began)).toBe(Number.POSITIVE_INFINITY);
+  expect(firstSuccessDelayMs(received, began)).toBe(Number.POSITIVE_INFINITY);
   const released = performance.now();
   expect(received.every(({ at }) => at < released)).toBe(true);
   release();
   refuse();
   await held;
   expect(received[1]?.response?.status).toBe(200);
-  expect(firstSuccessAfterMs(received, released)).toBe(received[1]!.response!.at - released);
-  expect(firstSuccessAfterMs(received, performance.now())).toBe(Number.POSITIVE_INFINITY);
+  expect(firstSuccessDelayMs(received, released)).toBe(received[1]!.response!.at - released);
+  expect(firstSuccessDelayMs(received, performance.now())).toBe(Number.POSITIVE_INFINITY);
 });
 
 test("a muted watch stays open without data, and later requests are not affected", async () => {

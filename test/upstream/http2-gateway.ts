@@ -27,11 +27,8 @@ export interface ReceivedRequest {
   readonly response?: { readonly status: number; readonly at: number };
 }
 
-/**
- * The time from `since` until the first response of a request that has succeeded; Infinity if there is none. The request may
- * have arrived before `since`, and have been held.
- */
-export function firstSuccessAfterMs(received: readonly ReceivedRequest[], since: number): number {
+/** How long after `since` the first successful response came; Infinity if none did. Its request may have arrived earlier. */
+export function firstSuccessDelayMs(received: readonly ReceivedRequest[], since: number): number {
   const times = received.flatMap(({ response }) =>
     response !== undefined && response.status < 400 ? [response.at] : [],
   );

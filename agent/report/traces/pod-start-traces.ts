@@ -24,7 +24,7 @@ export interface PodStartTracesOptions {
 }
 
 /** A call of a network plugin that has ended. */
-export interface PluginCall {
+export interface FinishedPluginCall {
   readonly verb: string;
   readonly plugin: string;
   readonly network: string;
@@ -49,8 +49,8 @@ export interface PodStartTraces {
   onStatusDecided(decided: { readonly uid: PodUid; readonly desired: DesiredPod; readonly status: PodStatus }): void;
   onActionStarted(started: Pick<ActionStarted, "uid" | "action">): void;
   onActionFinished(finished: Pick<ActionFinished, "uid" | "action" | "result">): void;
-  /** A plugin has just answered. Its span is below that of the RunPodSandbox of the start under way, for which the runtime has called it. */
-  onPluginCall(uid: PodUid, call: PluginCall): void;
+  /** A call of a plugin has just ended. Its span is a child of the pod's RunPodSandbox under way. */
+  onPluginCallFinished(uid: PodUid, call: FinishedPluginCall): void;
   /** The times are those of a monotonic clock. */
   onSynced(uid: PodUid, times: { readonly startedMs: number; readonly endedMs: number }): void;
   /** The API server has accepted a status, `waitedMs` after it began to differ. `pod` is the pod as it answered. */
@@ -143,11 +143,11 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
     },
     onActionFinished({ uid, action, result }) {
       const trace = startOf(uid);
-      const call = calls.end(uid, action);
+      const call = calls.finish(uid, action);
       if (!trace?.isSampled || call === undefined || result === "cancelled") return;
       exportChild(trace, { ...call, endedAt: now(), ...actionSpan(action, result) });
     },
-    onPluginCall(uid, call) {
+    onPluginCallFinished(uid, call) {
       const trace = startOf(uid);
       const parent = calls.sandboxOf(uid);
       if (trace?.isSampled && parent !== undefined) exportStep(trace, pluginSpan(call, parent, now()));
@@ -196,7 +196,8 @@ function createCallSpans({ now, randomHex }: Pick<PodStartTracesOptions, "now" |
     of: (action: Action) => spans.get(action),
     /** The span of the pod's RunPodSandbox. */
     sandboxOf: (uid: PodUid) => ofSandboxes.get(uid),
-    end(uid: PodUid, action: Action): CallSpan | undefined {
+    /** Returns the span of the action; from now on it has no plugin spans. */
+    finish(uid: PodUid, action: Action): CallSpan | undefined {
       if (action.kind === "runSandbox") ofSandboxes.delete(uid);
       return spans.get(action);
     },
@@ -249,7 +250,7 @@ function actionSpan(action: Action, result: ActionResult) {
 }
 
 function pluginSpan(
-  { verb, plugin, network, durationMs, error }: PluginCall,
+  { verb, plugin, network, durationMs, error }: FinishedPluginCall,
   parent: CallSpan,
   endedAt: number,
 ): ChildSpan {

@@ -122,17 +122,17 @@ test("the calls of a start that is not traced carry the flag that nothing is sam
 test("each call of a plugin is a span below RunPodSandbox, as long as that is under way", () => {
   const { traces, spans, begin, run, decide, pass } = startTraces();
   const call = { verb: "ADD", network: "pods", plugin: "bridge", durationMs: 20, error: undefined } as const;
-  traces.onPluginCall(uid, call);
+  traces.onPluginCallFinished(uid, call);
   decide({ phase: "Pending" });
-  traces.onPluginCall(uid, call);
+  traces.onPluginCallFinished(uid, call);
   const action = begin();
   pass(30);
-  traces.onPluginCall(uid, call);
+  traces.onPluginCallFinished(uid, call);
   pass(5);
   const error = new Error("host-local: no address is left");
-  traces.onPluginCall(uid, { ...call, plugin: "host-local", durationMs: 5, error });
+  traces.onPluginCallFinished(uid, { ...call, plugin: "host-local", durationMs: 5, error });
   run({ ok: true }, action);
-  traces.onPluginCall(uid, call);
+  traces.onPluginCallFinished(uid, call);
   const sandbox = spans.find(({ name }) => name === "runtime.v1.RuntimeService/RunPodSandbox");
   const ofPlugins = spans.filter(({ name }) => name.startsWith("CNI "));
   expect(ofPlugins.map(({ name, startedAt, endedAt, error = "" }) => [name, startedAt, endedAt, error])).toEqual([

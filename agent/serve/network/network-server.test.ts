@@ -42,9 +42,18 @@ const call: DelegateCall = {
 const { signal } = new AbortController();
 const ask = (...args: Parameters<DelegateDeps["askAgent"]>) => askAgent(...args, createClock());
 
-async function serve(execute: NetworkServerOptions["execute"], onPluginCall?: NetworkServerOptions["onPluginCall"]) {
+async function serve(
+  execute: NetworkServerOptions["execute"],
+  onPluginCallFinished?: NetworkServerOptions["onPluginCallFinished"],
+) {
   const log = new FakeLog();
-  server = await serveNetwork({ path, execute, ...(onPluginCall && { onPluginCall }), clock: new FakeClock(), log });
+  server = await serveNetwork({
+    path,
+    execute,
+    ...(onPluginCallFinished && { onPluginCallFinished }),
+    clock: new FakeClock(),
+    log,
+  });
   return log;
 }
 

@@ -25,7 +25,7 @@ export interface NetworkServerOptions {
     undoSignal: AbortSignal,
   ) => Promise<CallOutput>;
   /** Called after each call of a plugin for a pod. */
-  readonly onPluginCall?: (uid: PodUid, call: PluginCallRecord) => void;
+  readonly onPluginCallFinished?: (uid: PodUid, call: PluginCallRecord) => void;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -110,7 +110,7 @@ async function execute(
   const uid = call.attachment.args.get("K8S_POD_UID");
   const onCall = (record: PluginCallRecord) => {
     records.push(record);
-    if (uid !== undefined) options.onPluginCall?.(uid as PodUid, record);
+    if (uid !== undefined) options.onPluginCallFinished?.(uid as PodUid, record);
   };
   const finish = (error?: unknown) =>
     log.debug(

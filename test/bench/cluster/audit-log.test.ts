@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type AuditEvent, countRequests, firstSuccessAfter } from "./audit-log.ts";
+import { type AuditEvent, countRequests, firstSuccessAt } from "./audit-log.ts";
 
 const start = Date.parse("2026-01-02T03:04:00Z");
 
@@ -52,6 +52,6 @@ test("the first success is the answer to a request after a time that was not ref
     answered(14, 500, 201),
     answered(13, 2000, 200),
   ];
-  expect(firstSuccessAfter(events, start + 10_000)).toBe(start + 14_500);
-  expect(firstSuccessAfter(events.slice(0, 3), start + 10_000)).toBe(Number.POSITIVE_INFINITY);
+  expect(firstSuccessAt(events, start + 10_000)).toBe(start + 14_500);
+  expect(firstSuccessAt(events.slice(0, 3), start + 10_000)).toBe(Number.POSITIVE_INFINITY);
 });

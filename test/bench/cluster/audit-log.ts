@@ -33,10 +33,10 @@ export interface AuditLog {
 }
 
 /**
- * When the API server first answered one of the requests that it received after `since` and that succeeded, in milliseconds
- * since 1970; Infinity if there is none.
+ * When the API server answered the first successful request that it received after `since`; milliseconds since the epoch, Infinity
+ * if there is none.
  */
-export function firstSuccessAfter(events: readonly AuditEvent[], since: number): number {
+export function firstSuccessAt(events: readonly AuditEvent[], since: number): number {
   const succeeded = events.filter(
     ({ requestReceivedTimestamp, responseStatus }) =>
       Date.parse(requestReceivedTimestamp) > since && (responseStatus?.code ?? 500) < 400,

@@ -5,7 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { type AuditLog, firstSuccessAfter } from "../../bench/cluster/audit-log.ts";
+import { type AuditLog, firstSuccessAt } from "../../bench/cluster/audit-log.ts";
 import { script } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode } from "./node.ts";
@@ -63,7 +63,7 @@ export async function checkOutage(cluster: ClusterNode, audit: AuditLog, outageM
     15_000,
   );
   expect(performance.now() - back).toBeLessThan(5_000);
-  const reconnectedMs = firstSuccessAfter(await audit.eventsOf(cluster.node.name), returned) - ready;
+  const reconnectedMs = firstSuccessAt(await audit.eventsOf(cluster.node.name), returned) - ready;
   console.log(`the first request succeeded ${reconnectedMs} ms after the API server was ready`);
   expect(reconnectedMs).toBeLessThan(RECONNECT_MS);
   const { restartCount, containerID } = again?.status?.containerStatuses?.[0] ?? {};

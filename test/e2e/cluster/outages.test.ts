@@ -7,7 +7,7 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { pollUntil, startStopwatch } from "../../bed/poll-until.ts";
 import { seededRandom } from "../../random.ts";
-import { firstSuccessAfterMs, type ProxiedRequest } from "../../upstream/http2-gateway.ts";
+import { firstSuccessDelayMs, type ProxiedRequest } from "../../upstream/http2-gateway.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { findOverlaps, type LifetimeRecording, recordLifetimes } from "../container-lifetimes.ts";
 import { script } from "../manifest.ts";
@@ -130,7 +130,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
       outcomeOf(shown("ends")) === "Failed 7 Error" && shown("fresh")?.status?.startTime !== undefined;
     await waitFor("the changes during the outage", isReported);
     const tookMs = performance.now() - ended;
-    const reconnectedMs = firstSuccessAfterMs(received, ended);
+    const reconnectedMs = firstSuccessDelayMs(received, ended);
     console.log(`the first request succeeded ${Math.round(reconnectedMs)} ms after the outage`);
     expect(reconnectedMs).toBeLessThan(RECONNECT_MS);
     expect(tookMs).toBeLessThan(RECOVERY_MS);

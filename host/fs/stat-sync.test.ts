@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "./files.ts";
-import { statNow } from "./stat-now.ts";
+import { statSync } from "./stat-sync.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -17,16 +17,16 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 test.each(["file", "folder", "link", "dangling", "none", "file/below", "x".repeat(256)])(
-  "statNow and stat say the same of %s",
+  "statSync and stat say the same of %s",
   async (name) => {
     const path = join(folder, name);
-    expect(statNow(path)).toEqual(await createFiles("/").stat(path));
+    expect(statSync(path)).toEqual(await createFiles("/").stat(path));
   },
 );
 
 test("a file at which the kernel refuses to look is an error that names it", () => {
   const path = join(folder, "loop");
-  expect(() => statNow(path)).toThrow(
+  expect(() => statSync(path)).toThrow(
     expect.objectContaining({ name: "FilesError", code: "ELOOP", message: expect.stringContaining(path) }),
   );
 });

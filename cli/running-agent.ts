@@ -1,8 +1,8 @@
 import { resolve } from "node:path/posix";
-import { type GivenFlag, splitCommandLine } from "../../agent/config/flags/command-line.ts";
-import { flagGroups } from "../../agent/config/flags/flag-table.ts";
-import type { AgentCommandLine } from "../../agent/serve/local/agent-command-line.ts";
-import { requestAgent, socketPath } from "../local-agent.ts";
+import { type GivenFlag, splitCommandLine } from "../agent/config/flags/command-line.ts";
+import { flagGroups } from "../agent/config/flags/flag-table.ts";
+import type { AgentCommandLine } from "../agent/serve/local/agent-command-line.ts";
+import { requestAgent, socketPath } from "./local-agent.ts";
 
 /** The agent that answers below a root directory, and the flags that it was started with. */
 export interface RunningAgent {
@@ -30,7 +30,7 @@ const pathFlags: ReadonlySet<string> = new Set([
  * not say it.
  */
 export async function findRunningAgent(rootDir: string): Promise<RunningAgent | undefined> {
-  // The check of the agent asks it, too, and shows why it does not answer.
+  // doctor's check of the agent shows why it does not answer; berth cni list then knows the usual folder alone.
   const response = await requestAgent(socketPath(rootDir), "/command-line").catch(() => undefined);
   if (response?.ok !== true) return undefined;
   const { pid, startedAt, argv, workingDirectory } = (await response.json()) as AgentCommandLine;

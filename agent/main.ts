@@ -255,7 +255,7 @@ function imageOptions({
   return { pulls: { parallel, qps, burst }, dockerConfigs, imageVerification };
 }
 
-/** What the network takes of this process and of its view of the disk. */
+/** The adapters that only the agent's own network needs. */
 const networkAdapters = () => ({ statSync, mounts: createMounts(), env: process.env });
 
 /** The mounts of this machine, and calls that may hang; mount(8) is found as by a shell. */

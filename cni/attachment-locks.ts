@@ -25,8 +25,8 @@ export interface AttachmentLocks {
 }
 
 /**
- * The locks of a network's attachments whose executors were killed, or lost their power. An executor removes its lock when it ends, and
- * no process holds one while the network is locked. Rejects with `FilesError`.
+ * The locks of a network's attachments that executors left when they were killed or the machine lost power. An executor that ends by
+ * itself removes its lock, and no process holds one while the network is locked. Rejects with `FilesError`.
  */
 export interface AbandonedLocks {
   list(): Promise<readonly AttachmentKey[]>;

@@ -96,7 +96,7 @@ const CONTROL_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
 /**
  * Sends the request by HTTP/1.1, on a new connection if none is given; returns a function that closes it. The parser is the
  * lenient one: as Go's client does, it accepts lines that end with LF alone, which CGI programs write (httpd of busybox sends
- * them on). A proxy might read such a response otherwise than its client; here is one request on one connection.
+ * them on). A proxy might read such a response differently from its client; here is one request on one connection.
  */
 function sendHttp1(
   request: typeof requestHttp,

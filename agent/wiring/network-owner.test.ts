@@ -293,13 +293,13 @@ async function networkReady(network: OwnedNetwork | undefined, own = { status: t
   return status === true ? "ready" : `${reason}: ${message}`;
 }
 
-describe("a runtime that reads another folder than the delegate's", () => {
+describe("the check of the runtime's folder", () => {
   const unused = () =>
-    `the container runtime reads ${folder}/net.d, the list of berth-cni is in ${folder}/delegate.d: set conf_dir = "${folder}/delegate.d" in its configuration and restart it`;
+    `the container runtime reads its networks from ${folder}/net.d, but the list of berth-cni is in ${folder}/delegate.d: set conf_dir = "${folder}/delegate.d" in its configuration and restart it`;
   const openWith = (runtime: NetworkAdapters["runtime"], changed: Partial<NetworkAdapters> = {}) =>
     open("agent", listWith(own()), {}, undefined, { runtime, ...changed });
 
-  test("makes the network not ready, after the runtime's own words, until it is back with the right one", async () => {
+  test("NetworkReady is false, after the runtime's own message, until the runtime reads the delegate's folder", async () => {
     await makeNetwork();
     const [runtime, log] = [readsFrom(join(folder, "net.d")), new FakeLog()];
     const network = await openWith(runtime, { log });
@@ -311,7 +311,7 @@ describe("a runtime that reads another folder than the delegate's", () => {
     expect(await networkReady(network)).toBe("ready");
   });
 
-  test("is found when it is back after an outage; in between the folder costs no call", async () => {
+  test("the check runs again after an outage, and makes no call in between", async () => {
     await makeNetwork();
     const runtime = readsFrom(join(folder, "delegate.d"));
     const network = await openWith(runtime);
@@ -321,7 +321,7 @@ describe("a runtime that reads another folder than the delegate's", () => {
     expect(await networkReady(network)).toBe(`NetworkPluginNotReady: ${unused()}`);
   });
 
-  test("an answer from before an outage does not count after it", async () => {
+  test("a check that began before an outage does not count after it", async () => {
     await makeNetwork();
     const runtime = readsFrom(join(folder, "delegate.d"));
     const network = await openWith({
@@ -338,14 +338,14 @@ describe("a runtime that reads another folder than the delegate's", () => {
     ]);
   });
 
-  test("stays as it is where the runtime does not say its folder, or does not answer", async () => {
+  test("the status is unchanged if the runtime does not report its folder, or does not answer", async () => {
     await makeNetwork();
     const silent = { verboseStatus: async () => StatusResponse.fromPartial({ info: { config: "{}" } }) };
     const away = { verboseStatus: () => Promise.reject(new CriError("UNAVAILABLE", "Status", "it is away")) };
     for (const runtime of [silent, away]) expect(await networkReady(await openWith(runtime))).toBe("ready");
   });
 
-  test("gets no GC by the agent, and the log says why; after that the next list of the runtime audits at once", async () => {
+  test("the agent runs no GC, logs why, and audits with the next list once the folder is right", async () => {
     await makeNetwork();
     const [clock, log, networkAuditDue] = [new FakeClock(), new FakeLog(), createEventSource()];
     const runtime = readsFrom(join(folder, "net.d"));

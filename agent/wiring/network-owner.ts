@@ -213,7 +213,7 @@ interface NetworkProblemDeps {
   readonly clock: Clock;
 }
 
-/** Why the network cannot serve ADD, or why nothing says so in this time; undefined if it can. */
+/** Why the network cannot serve ADD, or that its plugins did not answer in time; undefined if it can. */
 async function findProblemWithin(
   timeoutMs: number,
   createCni: (timeLimit: TimeLimit) => Cni,

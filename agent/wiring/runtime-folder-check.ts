@@ -7,7 +7,7 @@ import type { RuntimeControl } from "../../cri/runtime-control.ts";
 import { createLogOnChange } from "../../host/async/log-once.ts";
 import { type FileStat, type Files, FilesError } from "../../host/fs/files.ts";
 import type { Mounts } from "../../host/fs/mounts.ts";
-import type { StatNow } from "../../host/fs/stat-now.ts";
+import type { StatSync } from "../../host/fs/stat-sync.ts";
 import type { Log } from "../../host/log/log.ts";
 import { withUnusedDelegate } from "../observed/node/network-condition.ts";
 
@@ -15,7 +15,7 @@ export interface RuntimeFolderCheckOptions {
   readonly runtime: Pick<RuntimeControl, "verboseStatus">;
   /** Rooted at `/`. */
   readonly files: Pick<Files, "list" | "read" | "realPath" | "stat" | "readLink">;
-  readonly statNow: StatNow;
+  readonly statSync: StatSync;
   readonly mounts: Pick<Mounts, "list">;
   readonly delegateDir: string;
 }
@@ -43,13 +43,13 @@ interface PassedCheck {
  * outage, when the delegate's folder has changed, and while there is a problem.
  */
 export function createRuntimeFolderCheck(options: RuntimeFolderCheckOptions): RuntimeFolderCheck {
-  const { runtime, files, statNow, delegateDir } = options;
+  const { runtime, files, statSync, delegateDir } = options;
   let outages = 0;
   let passed: PassedCheck | undefined;
 
   function isStillRight(): boolean {
     if (passed?.outages !== outages) return false;
-    return passed.folder === undefined || isUnchanged(statNow, delegateDir, passed.folder);
+    return passed.folder === undefined || isUnchanged(statSync, delegateDir, passed.folder);
   }
 
   return {

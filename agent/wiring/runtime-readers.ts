@@ -17,7 +17,8 @@ export function runtimeReaders(
   adapters: { readonly files: Files; readonly log: Log },
 ): Pick<LocalNodeOptions, "runtime" | "readCgroupDriver"> {
   const status = network?.withCondition(runtime.status) ?? withNetworkCause(runtime.status, { runtime, ...adapters });
-  // Asked at the start and after each outage, together with the status.
+  // The node asks for the version on a new connection, and while the runtime is not ready, in the same turn as for the status: the folder
+  // check is invalid before the status is judged.
   const version: Runtime["version"] = (options) => {
     network?.onRuntimeBack();
     return runtime.version(options);

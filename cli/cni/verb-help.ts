@@ -19,8 +19,8 @@ export const verbHelp: Readonly<Record<CniCommandVerb, VerbHelp>> = {
     synopsis: "[NETWORK] [--conf-dir DIR] [--cache-dir DIR] [--root-dir DIR] [-o json]",
     introduction: `Shows the networks of a folder, or what is wrong with a file, and the attachments in the cache with their pods.
 Container runtimes use the first file. Programs that use CNI share the cache: MADE BY says which one has made an attachment. NETNS says whether
-its network namespace still exists; if it is gone, the pod is gone too. It says which agent executes the networks of pods; one whose delegate is in
-another folder than the usual one must run, on --root-dir.
+its network namespace still exists; if it is gone, the pod is gone too. It names the agent that executes the networks of pods. A delegate outside the
+usual folder is found only while its agent runs on --root-dir.
 `,
     flags: ["conf-dir", "cache-dir", "root-dir", ...OUTPUT],
   },

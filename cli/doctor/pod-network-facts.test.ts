@@ -79,7 +79,9 @@ test("a runtime that reads another folder is a problem, and one that does not sa
   await install();
   await putChain("bridge");
   const { folderProblem } = await read({}, "/net.d");
-  expect(folderProblem?.found).toBe("the container runtime reads /net.d, the list of berth-cni is in /delegate.d");
+  expect(folderProblem?.found).toBe(
+    "the container runtime reads its networks from /net.d, but the list of berth-cni is in /delegate.d",
+  );
   expect(await read({}, "")).toMatchObject({ owner: { by: "agent" }, folderProblem: undefined });
 });
 

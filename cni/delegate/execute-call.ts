@@ -124,8 +124,8 @@ async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, 
 }
 
 /**
- * Throws if an attachment has a torn entry of another network than that of the folder, or the folder has none: a runtime makes no further
- * call after a DEL that succeeds, and what the network of the entry has made would stay for good.
+ * Throws if the attachment has a torn entry, and the folder has no list of that entry's network. DEL must not succeed then: the runtime
+ * would make no further call, and what that network has made would stay.
  */
 function throwIfTorn(
   { cache, confDir }: Pick<ExecuteCallDeps, "cache" | "confDir">,

@@ -20,7 +20,7 @@ const chain = JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ ty
 const installed = { "delegate.d/10-berth.conflist": delegate };
 
 const reads = (confDir: string) =>
-  `the container runtime reads DIR/${confDir}, the list of berth-cni is in DIR/delegate.d: set conf_dir = "DIR/delegate.d" in its configuration and restart it`;
+  `the container runtime reads its networks from DIR/${confDir}, but the list of berth-cni is in DIR/delegate.d: set conf_dir = "DIR/delegate.d" in its configuration and restart it`;
 const earlier = (file: string) =>
   `the container runtime uses DIR/delegate.d/${file}, which comes before the list of berth-cni: remove that file`;
 

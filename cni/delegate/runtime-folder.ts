@@ -23,7 +23,7 @@ export async function findRuntimeFolderProblem(
   const [read, wanted] = await Promise.all([files.realPath(confDir), files.realPath(delegateDir)]);
   if (read !== wanted)
     return {
-      found: `the container runtime reads ${confDir}, the list of ${DELEGATE_TYPE} is in ${delegateDir}`,
+      found: `the container runtime reads its networks from ${confDir}, but the list of ${DELEGATE_TYPE} is in ${delegateDir}`,
       cure: `set conf_dir = "${delegateDir}" in its configuration and restart it`,
     };
   const [first] = installed;

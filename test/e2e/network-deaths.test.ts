@@ -111,7 +111,7 @@ const registerTests = () => {
       await expectEmpty();
     });
 
-    test("a pod during whose ADD the runtime is killed runs when it is back, with one network alone", async () => {
+    test("a pod runs with one network when the runtime was killed during its ADD and is back", async () => {
       await networks.hold("ADD");
       await node.putManifest(podOf("begun", {}, { terminationGracePeriodSeconds: 0 }));
       await networks.waitUntilHeld();

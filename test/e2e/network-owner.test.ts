@@ -158,7 +158,7 @@ const registerTests = () => {
       const { cniConfDir } = node.paths;
       await networks.useConfDir(cniConfDir);
       await node.putManifest(podOf("waits"));
-      const words = `the container runtime reads ${cniConfDir}, the list of berth-cni is in ${networks.delegateDir}: set conf_dir = "${networks.delegateDir}" in its configuration and restart it`;
+      const words = `the container runtime reads its networks from ${cniConfDir}, but the list of berth-cni is in ${networks.delegateDir}: set conf_dir = "${networks.delegateDir}" in its configuration and restart it`;
       await node.waitForPod("waits", "it says which folder", ({ message }) => message.includes(words));
       const found = (await findingsOf("network")).map(({ state, what, cure }) => [state, `${what}: ${cure}`]);
       expect(found).toEqual([["problem", words]]);
@@ -247,7 +247,7 @@ const registerTests = () => {
       await networks.useChain();
     });
 
-    test("what plugins of a chain without GC have made of such an ADD is removed, too", async () => {
+    test("after a kill of agent and runtime during ADD, the agent deletes what a chain before 1.1.0 has made", async () => {
       await startPods("kept");
       const [[container], kept] = [await containersOf("kept"), await networks.remains()];
       await networks.hold();
@@ -271,7 +271,7 @@ const registerTests = () => {
       expect(await networks.remains()).toEqual(nothing);
     });
 
-    test("plugins of the chain get what the runtime knows of a pod, as far as they declare it", async () => {
+    test("each plugin of the chain gets the capabilities that it declares", async () => {
       await networks.useChain("recorded-last");
       const port = { containerPort: 8080, hostPort: await freePort(), protocol: "UDP", hostIP: "127.0.0.1" } as const;
       const dnsConfig = {

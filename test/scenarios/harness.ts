@@ -130,7 +130,7 @@ export class AgentHarness {
     const log = this.#lines.createLog(lifetime.signal);
     const kube = kubeSeam(this.kube, lifetime);
     const runtime = runtimeSeam(this.runtime, lifetime);
-    // Each agent names its events otherwise, in the order of the agents.
+    // Each agent begins at another number, so that no two events have the same name.
     const random = () => this.#starts / 1000;
     this.#starts += 1;
     const addresses = () => this.hostIPs;

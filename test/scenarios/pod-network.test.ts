@@ -181,7 +181,7 @@ scenario(
 );
 
 scenario(
-  "what a chain without GC has made for a sandbox that a killed runtime has forgotten is deleted, by the lock that the killed agent has left",
+  "GC calls DEL for an ADD of a chain before 1.1.0 during which agent and runtime were killed",
   {
     options: { ...options, chainVersion: "1.0.0" },
     before: ({ network }) => {

@@ -38,7 +38,7 @@ test("a patch has exactly the differences", () => {
     ),
     "a second address": patch(changed({ addresses: dual })),
     "the first address": patch(changed({ addresses: dual }), changed({ addresses: [] })),
-    "a resource more, one less, one otherwise": patch(
+    "a resource more, one less, one different": patch(
       changed({ capacity: { ...status.capacity, cpu: "8", "example.com/x": "1" } }),
       changed({ capacity: { ...status.capacity, "hugepages-2Mi": "0" } }),
     ),
@@ -72,7 +72,7 @@ test("a patch has exactly the differences", () => {
       {"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.1"},{"type":"InternalIP","address":"2001:db8::1"},{"type":"Hostname","address":"node-a"},{"$patch":"replace"}]}}
     the first address:
       {"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.1"},{"type":"InternalIP","address":"2001:db8::1"},{"type":"Hostname","address":"node-a"}]}}
-    a resource more, one less, one otherwise:
+    a resource more, one less, one different:
       {"status":{"capacity":{"cpu":"8","hugepages-2Mi":null,"example.com/x":"1"}}}
     a new kernel, and swap:
       {"status":{"nodeInfo":{"kernelVersion":"7.0","swap":{"capacity":1}}}}

@@ -36,7 +36,7 @@ test("an event is created once, and repetitions increase its count", async () =>
   expect(requests().map((call) => call.split(" ")[0]!)).toEqual(["create", "patch"]);
 });
 
-test("two agents that record in the same millisecond name their events otherwise", async () => {
+test("two agents that record in the same millisecond give their events different names", async () => {
   const { clock, log, kube, recorder, record, stored } = createFixture();
   const next = createEventRecorder({ kube, nodeName: "n", clock, log, random: () => 0.5, delayMs: 0 });
   record("first");

@@ -47,8 +47,8 @@ const MAX_CONCURRENT = 8;
 /** FORBIDDEN is retried this often in a row, which is about six seconds. */
 const MAX_FORBIDDEN = 7;
 const NANOS = 1_000_000n;
-/** Half of them, so that the names of one millisecond increase. */
-const FIRST_SEQUENCES = 500_000;
+/** The sequence starts below this, so that the numbers of one millisecond do not wrap. */
+const MAX_FIRST_SEQUENCE = 500_000;
 
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { kube, nodeName, clock, log, random, delayMs = EVENT_DELAY_MS } = options;
@@ -56,8 +56,8 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   const queue = createEventQueue(MAX_WAITING);
   const stopping = new AbortController();
   const logRejection = createRejectionLog(log);
-  // Another agent may have named events in the same millisecond: a clock that is not kept begins at the same time again.
-  let sequence = BigInt(Math.trunc(random() * FIRST_SEQUENCES));
+  // An earlier agent may have named events in this millisecond: without a real-time clock each boot starts at the same time.
+  let sequence = BigInt(Math.trunc(random() * MAX_FIRST_SEQUENCE));
   const sender = createCoalescingWorker(sendAll);
   let retryWait: AbortController | undefined;
   let cancelDelay: (() => void) | undefined;

@@ -40,7 +40,7 @@ export function expectRegressionsAtEnd(
   if (expected === "any") return;
   onTestFinished(() => {
     const problems = regressionProblems(regressions(), expected);
-    if (problems.length > 0)
-      throw new Error(["The statuses in the API regress otherwise than the test expects:", ...problems].join("\n"));
+    const what = "The test does not expect these regressions of statuses in the API, or expects others:";
+    if (problems.length > 0) throw new Error([what, ...problems].join("\n"));
   });
 }

@@ -321,6 +321,20 @@ describe("the check of the runtime's folder", () => {
     expect(await networkReady(network)).toBe(`NetworkPluginNotReady: ${unused()}`);
   });
 
+  test("the check runs again when a file is put into the folder, and names one that comes first", async () => {
+    await makeNetwork();
+    const runtime = readsFrom(join(folder, "delegate.d"));
+    const network = await openWith(runtime);
+    expect(await networkReady(network)).toBe("ready");
+    const first = join(folder, "delegate.d/05-other.conflist");
+    await writeFile(first, JSON.stringify({ cniVersion: "1.0.0", name: "other", plugins: [{ type: "bridge" }] }));
+    expect(await networkReady(network)).toBe(
+      `NetworkPluginNotReady: the container runtime uses ${first}, which comes before the list of berth-cni: remove that file`,
+    );
+    await rm(first);
+    expect([await networkReady(network), await networkReady(network), runtime.calls]).toEqual(["ready", "ready", 3]);
+  });
+
   test("a check that began before an outage does not count after it", async () => {
     await makeNetwork();
     const runtime = readsFrom(join(folder, "delegate.d"));

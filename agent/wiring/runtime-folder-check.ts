@@ -33,9 +33,10 @@ export interface RuntimeFolderCheck {
 
 /** What the last look without a problem has found. */
 interface PassedCheck {
-  readonly outages: number;
+  /** How many outages there had been; -1 before the first such look. */
+  outages: number;
   /** The folder of the delegate; undefined if stat(2) of it might never return. */
-  readonly folder: FileStat | undefined;
+  folder: FileStat | undefined;
 }
 
 /**
@@ -45,10 +46,10 @@ interface PassedCheck {
 export function createRuntimeFolderCheck(options: RuntimeFolderCheckOptions): RuntimeFolderCheck {
   const { runtime, files, statSync, delegateDir } = options;
   let outages = 0;
-  let passed: PassedCheck | undefined;
+  const passed: PassedCheck = { outages: -1, folder: undefined };
 
   function isStillRight(): boolean {
-    if (passed?.outages !== outages) return false;
+    if (passed.outages !== outages) return false;
     return passed.folder === undefined || isUnchanged(statSync, delegateDir, passed.folder);
   }
 
@@ -62,7 +63,8 @@ export function createRuntimeFolderCheck(options: RuntimeFolderCheckOptions): Ru
       const problem = confDir === undefined ? undefined : await findRuntimeFolderProblem(files, confDir, delegateDir);
       if (problem !== undefined) return `${problem.found}: ${problem.cure}`;
       const isWatched = !(await mayStopAnswering(options, [delegateDir]));
-      passed = { outages: startedAfter, folder: isWatched ? folder : undefined };
+      passed.outages = startedAfter;
+      passed.folder = isWatched ? folder : undefined;
       return undefined;
     },
     invalidate() {

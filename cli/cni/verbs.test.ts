@@ -200,7 +200,11 @@ test("list suggests gc with the folders of the call, and only for attachments th
 const resultIn = (sandbox: string) => ({ interfaces: [{ name: "cni0" }, { name: "eth0", sandbox }] });
 
 /** gc of a cache with these network namespaces, and with entries of libcni before 1.1, where only the results name them. */
-async function collect(netnses: readonly string[], early: readonly string[] = [], isOfAll = false) {
+async function collect(
+  netnses: readonly string[],
+  early: readonly string[] = [],
+  { isOfAll = false, killed = [] }: { readonly isOfAll?: boolean; readonly killed?: readonly string[] } = {},
+) {
   const of = (name: string, netns: string, result: CacheEntry["result"]) => ({
     ...{ network: "pods", containerId: `of-${name}`, ifName: "eth0", netns },
     ...{ args: new Map<string, string>(), capabilityArgs: {}, result },
@@ -208,6 +212,7 @@ async function collect(netnses: readonly string[], early: readonly string[] = []
   const cached = [
     ...netnses.map((netns) => of(netns, netns, {})),
     ...early.map((netns) => of(`early-${netns}`, "", resultIn(netns))),
+    ...killed.map((name) => ({ ...of(name, "", {}), isOfKilledAdd: true as const })),
   ];
   const deps = {
     files: { list: async (path: string) => (path === "/c" ? [FILE] : undefined), read: async () => conf },
@@ -252,9 +257,17 @@ test("gc keeps an attachment whose namespace nothing names, as of a torn file, a
   );
 });
 
+test("gc deletes an attachment whose ADD was killed, although nothing names its network namespace", async () => {
+  const { text, json } = await collect(["mounted"], [], { killed: ["one"] });
+  expect(json).toMatchObject({ deleted: [{ containerId: "of-one" }], unknownNamespace: [] });
+  expect(text).toEndWith(
+    "pods: 1 attachment deleted, whose network namespace is gone or whose ADD was killed; 1 in use\n",
+  );
+});
+
 test("gc of a cache without attachments is refused without --all", async () => {
   await expect(collect([])).rejects.toMatchObject({ code: 4, message: expect.stringContaining("--all does so") });
-  expect((await collect([], [], true)).text).toBe("pods: no attachment deleted, 0 in use\n");
+  expect((await collect([], [], { isOfAll: true })).text).toBe("pods: no attachment deleted, 0 in use\n");
 });
 
 /** Runs uninstall on a machine with the plugin, or without it; `outcome` is that of the built-in networks. */

@@ -3,7 +3,7 @@ import { namespaceOf, stateOfNamespace } from "../../cni/cached-namespace.ts";
 import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
 import { originOf } from "../../cni/delegate/attachment-origin.ts";
 import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
-import { delegateOf } from "../../cni/delegate/delegate-conf.ts";
+import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { DELEGATE_NETWORK } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
 import { ASIDE_SUFFIX } from "../../cni/result-cache.ts";
@@ -96,8 +96,7 @@ function tornText(call: SuggestedCall): string {
   return `when the pod of NETWORK-ID-NAME${ASIDE_SUFFIX} is gone, delete its attachment by ${command}\n`;
 }
 
-interface InstalledDelegate {
-  readonly socket: string;
+interface InstalledDelegate extends Pick<DelegateConf, "socket" | "binDirs" | "cacheDir"> {
   /** The folder whose first network the agent executes. */
   readonly folder: string;
 }
@@ -111,7 +110,7 @@ async function delegatesOf({
   for (const folder of await findDelegateDirs())
     for (const entry of await readConfDir(files, folder)) {
       const delegate = "conf" in entry ? delegateIfUsable(entry.conf) : undefined;
-      if (delegate !== undefined) found.push({ socket: delegate.socket, folder: await chainFolderOf(files, delegate) });
+      if (delegate !== undefined) found.push({ ...delegate, folder: await chainFolderOf(files, delegate) });
     }
   return found;
 }
@@ -125,13 +124,14 @@ function delegateIfUsable(conf: Parameters<typeof delegateOf>[0]): ReturnType<ty
   }
 }
 
-/** Which agent executes the networks of pods, and from where. Without one the container runtime does: nothing is to be said. */
+/** Which agent executes the networks of pods, and where they and their attachments are. Without one the container runtime does: nothing is to be said. */
 function executorText(delegates: readonly InstalledDelegate[], call: SuggestedCall): string {
   return delegates
-    .map(({ socket, folder }) =>
-      folder === call.confDir
-        ? `the agent on ${socket} executes the first network above for pods\n`
-        : `the agent on ${socket} executes the first network of ${folder} for pods: ${suggestedCniCommand(["list"], { ...call, confDir: folder })}\n`,
-    )
+    .map(({ socket, folder: confDir, binDirs, cacheDir }) => {
+      if (confDir === call.confDir && cacheDir === call.cacheDir)
+        return `the agent on ${socket} executes the first network above for pods\n`;
+      const list = suggestedCniCommand(["list"], { ...call, confDir, binDirs, cacheDir });
+      return `the agent on ${socket} executes the first network of ${confDir} for pods: ${list}\n`;
+    })
     .join("");
 }

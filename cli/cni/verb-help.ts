@@ -25,11 +25,11 @@ usual folder is found only while its agent runs on --root-dir.
     flags: ["conf-dir", "cache-dir", "root-dir", ...OUTPUT],
   },
   status: {
-    synopsis: "[NETWORK] [--conf-dir DIR] [--bin-dir DIR] [-o json]",
+    synopsis: "[NETWORK] [--conf-dir DIR] [--bin-dir DIR] [--cache-dir DIR] [-o json]",
     introduction: `Shows whether the plugins of a network are installed, speak its version, and can serve add.
 Plugins of networks from cniVersion 1.1.0 on are asked by STATUS.
 `,
-    flags: ["conf-dir", "bin-dir", ...OUTPUT],
+    flags: [...FOLDERS, ...OUTPUT],
   },
   add: {
     synopsis: "[NETWORK] --netns PATH [--container-id ID] [--ifname NAME] [-o json]",
@@ -56,7 +56,7 @@ An attachment that does not exist is no failure.
   },
   gc: {
     synopsis: "[NETWORK] [--cache-dir DIR] [--all] [-o json]",
-    introduction: `Removes the attachments of a network whose network namespace is gone.
+    introduction: `Removes the attachments of a network whose network namespace is gone, or whose ADD was killed.
 Keeps those whose namespace the cache does not name, as of a torn file; del removes one.
 Plugins of networks from cniVersion 1.1.0 on also release what they keep of others than those in the cache.
 `,

@@ -117,8 +117,12 @@ test("list says which agent executes the networks of pods, and which attachments
   const entryOf = (network: string, netns: string, config = ""): CacheEntry => ({
     ...{ network, containerId: "3f2a", ifName: "eth0", netns, args: new Map(), capabilityArgs: {}, result: {}, config },
   });
-  const listOn = (confDir: string, delegateDir = "/etc/berth/cni/net.d") =>
-    runVerb.list({ ...settings, verb: "list" }, {
+  const listOn = (
+    confDir: string,
+    delegateDir = "/etc/berth/cni/net.d",
+    { cacheDir }: { readonly cacheDir: string } = settings,
+  ) =>
+    runVerb.list({ ...settings, cacheDir, verb: "list" }, {
       files: {
         list: async (path: string) => (["/c", delegateDir].includes(path) ? [FILE] : undefined),
         read: async (path: string) => (path.startsWith("/c/") ? conf : delegateOf(confDir)),
@@ -165,6 +169,9 @@ test("list says which agent executes the networks of pods, and which attachments
   expect((await listOn("/my nets")).text).toContain(
     "\nthe agent on /r/cni.sock executes the first network of /my nets for pods: 'my berth' cni list --conf-dir '/my nets' --bin-dir /b --cache-dir /v\n",
   );
+  // The attachments of the agent are in its own cache.
+  const ofOtherCache = await listOn("/c", undefined, { ...settings, cacheDir: "/other" });
+  expect(ofOtherCache.text).toContain("for pods: 'my berth' cni list --conf-dir /c --bin-dir /b --cache-dir /v\n");
 });
 
 test("list suggests gc with the folders of the call, and only for attachments that no agent deletes", async () => {

@@ -27,12 +27,15 @@ export interface ReceivedRequest {
   readonly response?: { readonly status: number; readonly at: number };
 }
 
-/** How long after `since` the first successful response came; Infinity if none did. Its request may have arrived earlier. */
+/**
+ * How long after `since` the first request arrived that got a successful response after `since`; 0 for one that was held back then, Infinity if
+ * there is none. The time that the API server takes to answer is not in it.
+ */
 export function firstSuccessDelayMs(received: readonly ReceivedRequest[], since: number): number {
-  const times = received.flatMap(({ response }) =>
-    response !== undefined && response.status < 400 ? [response.at] : [],
+  const succeeded = received.filter(
+    ({ response }) => response !== undefined && response.status < 400 && response.at >= since,
   );
-  return Math.min(...times.filter((at) => at >= since)) - since;
+  return Math.min(...succeeded.map(({ at }) => Math.max(at, since))) - since;
 }
 
 export type RequestFilter = (request: ProxiedRequest) => boolean;

@@ -39,19 +39,10 @@ test("counts each request of a node once by kind, within the time range only", (
   });
 });
 
-test("the first success is the answer to a request after a time that was not refused", () => {
-  const answered = (second: number, afterMs: number, code?: number) =>
-    request(second, "get", "nodes", {
-      stageTimestamp: new Date(start + second * 1000 + afterMs).toISOString(),
-      ...(code === undefined ? {} : { responseStatus: { code } }),
-    });
-  const events = [
-    answered(1, 10, 200),
-    answered(11, 10, 403),
-    answered(12, 10),
-    answered(14, 500, 201),
-    answered(13, 2000, 200),
-  ];
-  expect(firstSuccessAt(events, start + 10_000)).toBe(start + 14_500);
+test("the first success is the first request after a time that was not refused", () => {
+  const answered = (second: number, code?: number) =>
+    request(second, "get", "nodes", code === undefined ? {} : { responseStatus: { code } });
+  const events = [answered(1, 200), answered(11, 403), answered(12), answered(14, 201), answered(13, 200)];
+  expect(firstSuccessAt(events, start + 10_000)).toBe(start + 13_000);
   expect(firstSuccessAt(events.slice(0, 3), start + 10_000)).toBe(Number.POSITIVE_INFINITY);
 });

@@ -33,15 +33,15 @@ export interface AuditLog {
 }
 
 /**
- * When the API server answered the first successful request that it received after `since`; milliseconds since the epoch, Infinity
- * if there is none.
+ * When the API server received the first request after `since` that succeeded; milliseconds since the epoch, Infinity if there is none. The
+ * time that it takes to answer is not in it.
  */
 export function firstSuccessAt(events: readonly AuditEvent[], since: number): number {
   const succeeded = events.filter(
     ({ requestReceivedTimestamp, responseStatus }) =>
       Date.parse(requestReceivedTimestamp) > since && (responseStatus?.code ?? 500) < 400,
   );
-  return Math.min(...succeeded.map(({ stageTimestamp = "" }) => Date.parse(stageTimestamp)));
+  return Math.min(...succeeded.map(({ requestReceivedTimestamp }) => Date.parse(requestReceivedTimestamp)));
 }
 
 /** Configures an audit log in `folder`, for nodes only and in batch mode, which does not delay responses. */

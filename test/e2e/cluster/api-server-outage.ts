@@ -16,7 +16,7 @@ const endsOnceOnFile = script(
   "test -e /notes/again && exec sleep 1000000; until test -e /notes/end; do sleep 0.1; done; touch /notes/again; exit 7",
 );
 
-/** After the API server is ready, the agent's first request has succeeded within this time (docs/node.md). */
+/** After the API server is ready, it receives the agent's first request that succeeds within this time (docs/node.md). */
 const RECONNECT_MS = 2_000;
 
 /**
@@ -64,7 +64,7 @@ export async function checkOutage(cluster: ClusterNode, audit: AuditLog, outageM
   );
   expect(performance.now() - back).toBeLessThan(5_000);
   const reconnectedMs = firstSuccessAt(await audit.eventsOf(cluster.node.name), returned) - ready;
-  console.log(`the first request succeeded ${reconnectedMs} ms after the API server was ready`);
+  console.log(`the first request that succeeded came ${reconnectedMs} ms after the API server was ready`);
   expect(reconnectedMs).toBeLessThan(RECONNECT_MS);
   const { restartCount, containerID } = again?.status?.containerStatuses?.[0] ?? {};
   expect(restartCount).toBe(1);

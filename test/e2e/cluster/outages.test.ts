@@ -40,7 +40,7 @@ const exitsOnFile = (folder: string): Manifest =>
     { nodeName: "node-a", restartPolicy: "Never", volumes: [{ name: "notes", hostPath: { path: folder } }] },
   );
 
-/** After an outage the agent's first request has succeeded within this time (docs/node.md). */
+/** After an outage the agent's first request that succeeds arrives within this time (docs/node.md). */
 const RECONNECT_MS = 2_000;
 /**
  * The API shows within this time what has ended, and that the agent knows the new pod; and, less what a busy machine adds to the
@@ -131,7 +131,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     await waitFor("the changes during the outage", isReported);
     const tookMs = performance.now() - ended;
     const reconnectedMs = firstSuccessDelayMs(received, ended);
-    console.log(`the first request succeeded ${Math.round(reconnectedMs)} ms after the outage`);
+    console.log(`the first request that succeeded came ${Math.round(reconnectedMs)} ms after the outage`);
     expect(reconnectedMs).toBeLessThan(RECONNECT_MS);
     expect(tookMs).toBeLessThan(RECOVERY_MS);
     const isDone = () => areContainersReady(shown("fresh")) && shown("old") === undefined;

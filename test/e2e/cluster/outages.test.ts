@@ -40,7 +40,10 @@ const exitsOnFile = (folder: string): Manifest =>
     { nodeName: "node-a", restartPolicy: "Never", volumes: [{ name: "notes", hostPath: { path: folder } }] },
   );
 
-/** After an outage the agent's first request that succeeds arrives within this time (docs/node.md). */
+/**
+ * After an outage the agent's first request arrives within this time (docs/node.md), and succeeds unless the API server has just been started:
+ * that refuses some requests at first.
+ */
 const RECONNECT_MS = 2_000;
 /**
  * The API shows within this time what has ended, and that the agent knows the new pod; and, less what a busy machine adds to the
@@ -104,7 +107,11 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
    * that no change is visible during the outage and all are handled soon after it. `begin` starts the outage and returns
    * its end.
    */
-  async function duringOutage(begin: () => () => Promise<void> | void, forMs: number): Promise<void> {
+  async function duringOutage(
+    begin: () => () => Promise<void> | void,
+    forMs: number,
+    { restartsApiServer = false } = {},
+  ): Promise<void> {
     const folder = join(cluster.node.folder, "notes");
     await mkdir(folder, { recursive: true });
     await rm(join(folder, "end"), { force: true });
@@ -132,7 +139,9 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     const tookMs = performance.now() - ended;
     const reconnectedMs = firstSuccessDelayMs(received, ended);
     console.log(`the first request that succeeded came ${Math.round(reconnectedMs)} ms after the outage`);
-    expect(reconnectedMs).toBeLessThan(RECONNECT_MS);
+    const first = received.find(({ at }) => at >= ended);
+    expect((first?.at ?? Number.POSITIVE_INFINITY) - ended).toBeLessThan(RECONNECT_MS);
+    expect(reconnectedMs).toBeLessThan(restartsApiServer ? RECOVERY_MS : RECONNECT_MS);
     expect(tookMs).toBeLessThan(RECOVERY_MS);
     const isDone = () => areContainersReady(shown("fresh")) && shown("old") === undefined;
     await waitFor("the new pod up, and the deleted one gone", isDone);
@@ -190,16 +199,20 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     const { gateway, relay } = cluster.network;
     const watches = () => gateway.requests.filter((line) => /\/pods\?.*watch=true/.test(line));
     let before = 0;
-    await duringOutage(() => {
-      const end = gateway.respondWith(503);
-      relay.reset();
-      return async () => {
-        await cluster.plane.compactEtcd();
-        await cluster.plane.restartApiServer();
-        before = watches().length;
-        end();
-      };
-    }, 1_000);
+    await duringOutage(
+      () => {
+        const end = gateway.respondWith(503);
+        relay.reset();
+        return async () => {
+          await cluster.plane.compactEtcd();
+          await cluster.plane.restartApiServer();
+          before = watches().length;
+          end();
+        };
+      },
+      1_000,
+      { restartsApiServer: true },
+    );
     const started = watches().slice(before);
     expect(started.length).toBeGreaterThan(1);
     expect(started[0]).toMatch(/resourceVersion=\d+/);

@@ -124,7 +124,7 @@ function delegateIfUsable(conf: Parameters<typeof delegateOf>[0]): ReturnType<ty
   }
 }
 
-/** Which agent executes the networks of pods, and where they and their attachments are. Without one the container runtime does: nothing is to be said. */
+/** Which agent executes the networks of pods, and the command that shows them with their attachments. Empty if the container runtime executes them. */
 function executorText(delegates: readonly InstalledDelegate[], call: SuggestedCall): string {
   return delegates
     .map(({ socket, folder: confDir, binDirs, cacheDir }) => {

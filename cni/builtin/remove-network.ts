@@ -61,11 +61,11 @@ export async function removeIdleNetworks(options: IdleRemovalOptions, signal: Ab
       const removeIfIdle = async () => {
         const path = join(options.folder, name);
         const claimedBy = findOtherOwner(path, options.cacheDir);
-        // From now on ADD with another cache is refused.
-        if (claimedBy === undefined) claimNetwork(path, name, options.cacheDir);
         const attachments = attachmentsOf(createAttachmentStore(path));
         if (claimedBy !== undefined) return void kept.push({ name, claimedBy, attachments });
         if (attachments.length > 0) return void kept.push({ name, attachments });
+        // From now on ADD with another cache is refused; one since the look at the attachments has claimed the network, and this fails.
+        claimNetwork(path, name, options.cacheDir);
         await removeNetwork(options, name);
         removed.push(name);
       };

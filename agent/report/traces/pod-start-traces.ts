@@ -35,8 +35,8 @@ export interface FinishedPluginCall {
 
 /**
  * One trace for each start of a pod: from when the node has accepted it until it is ready, or ends. It has a span for each action,
- * for each plugin of a network that the agent executes, for each step of a sync (observe, decide, report, act), and for each patch of the status. `act` lasts until the results of its
- * actions are recorded.
+ * for each plugin of a network that the agent executes, for each step of a sync (observe, decide, report, act), and for each patch of the
+ * status. `act` lasts until the results of its actions are recorded.
  */
 export interface PodStartTraces {
   /**

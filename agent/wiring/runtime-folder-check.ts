@@ -1,4 +1,4 @@
-import { isUnchanged, mayStopAnswering } from "../../cni/delegate/network-readiness.ts";
+import { isUnchanged, mayStopAnswering } from "../../cni/delegate/file-changes.ts";
 import { findRuntimeFolderProblem } from "../../cni/delegate/runtime-folder.ts";
 import { containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
 import { CriError } from "../../cri/error.ts";

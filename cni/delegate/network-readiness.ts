@@ -1,7 +1,6 @@
 import type { Clock } from "../../host/clock.ts";
-import { type FileStat, type Files, FilesError } from "../../host/fs/files.ts";
+import type { FileStat, Files } from "../../host/fs/files.ts";
 import type { Mounts } from "../../host/fs/mounts.ts";
-import { networkMountOf } from "../../host/fs/network-file-systems.ts";
 import type { StatSync } from "../../host/fs/stat-sync.ts";
 import { binariesOf, type NetworkConf } from "../conf.ts";
 import { CniError, describeCniError } from "../error.ts";
@@ -10,6 +9,7 @@ import type { Cni } from "../network.ts";
 import type { PluginBinaries } from "../plugin-binaries.ts";
 import type { PluginCallRecord } from "../plugin-calls.ts";
 import { type ExecuteCallDeps, loadChain } from "./execute-call.ts";
+import { isUnchanged, mayStopAnswering } from "./file-changes.ts";
 
 export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<ExecuteCallDeps, "confDir"> {
   /** Rooted at `/`. */
@@ -105,16 +105,6 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
   };
 }
 
-/** Whether a file has the same metadata as before. False also if the kernel refuses the look. */
-export function isUnchanged(statSync: StatSync, path: string, stat: FileStat | undefined): boolean {
-  try {
-    return Bun.deepEquals(statSync(path), stat);
-  } catch (error) {
-    if (!(error instanceof FilesError)) throw error;
-    return false;
-  }
-}
-
 /** Files that note the metadata of what is read. It is noted first, so that a change during the read shows in the next comparison. */
 function recordStats(files: NetworkReadinessDeps["files"]) {
   const stats = new Map<string, FileStat | undefined>();
@@ -130,17 +120,6 @@ function recordStats(files: NetworkReadinessDeps["files"]) {
     read: (path, maxBytes) => afterNote(path, () => files.read(path, maxBytes)),
   };
   return { files: recorded, note, stats };
-}
-
-/** Whether a path leads to a file system whose calls may last for ever. It looks at none of these file systems. */
-export async function mayStopAnswering(
-  { mounts, files }: Pick<NetworkReadinessDeps, "mounts"> & { readonly files: Pick<Files, "readLink"> },
-  paths: readonly string[],
-): Promise<boolean> {
-  const table = await mounts.list();
-  for (const path of paths)
-    if ((await networkMountOf(path, table, (link) => files.readLink(link))) !== undefined) return true;
-  return false;
 }
 
 /**

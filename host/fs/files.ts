@@ -248,9 +248,11 @@ async function readBounded(path: string, maxBytes: number): Promise<string> {
     let text = "";
     for (let length = 0; length <= maxBytes; ) {
       const { bytesRead } = await file.read(chunk, 0, chunk.length, null);
-      if (bytesRead === 0) return text + decoder.decode();
       text += decoder.decode(chunk.subarray(0, bytesRead), { stream: true });
       length += bytesRead;
+      // The usual case: the chunk has room for more, and the kernel has no more. Files of /proc have no size, and end with an empty read.
+      const isWhole = bytesRead < chunk.length && length === sizeBytes;
+      if (bytesRead === 0 || isWhole) return text + decoder.decode();
     }
     throw tooLargeError(path, maxBytes);
   });

@@ -1,5 +1,4 @@
-import { constants } from "node:fs";
-import { open, rename, rm } from "node:fs/promises";
+import { chmod, rename, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path/posix";
 import type { FolderSync } from "./fsync-dir.ts";
 
@@ -16,14 +15,10 @@ export async function replaceFile(
   const folder = dirname(path);
   const temporary = join(folder, `.${basename(path)}.${crypto.randomUUID()}.tmp`);
   try {
-    const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, mode);
-    try {
-      await file.chmod(mode);
-      await file.writeFile(content);
-      if (syncFolder !== undefined) await file.sync();
-    } finally {
-      await file.close();
-    }
+    // One call, and so one change to a thread for I/O and back, opens, writes and closes the file.
+    await writeFile(temporary, content, { mode, flag: "wx", flush: syncFolder !== undefined });
+    // open(2) takes the bits of the umask away.
+    if ((mode & process.umask()) !== 0) await chmod(temporary, mode);
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });

@@ -218,7 +218,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
           await killed;
           await node.startAgent();
           // The script of the plugin, and a program that it may have started just then; before its execve(2) that has the script's name. The lower
-          // pid comes first, which is the program's once the kernel has begun with small pids again.
+          // pid comes first, which is the program's once the pids have wrapped around.
           const late = {
             exitCode: 1,
             output: {

@@ -12,6 +12,7 @@ import {
 } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
+import { leastCount } from "../../test/fakes/least-count.ts";
 import { isProgrammingError } from "../../test/programming-error.ts";
 import * as api from "./gen/api.ts";
 import * as containerdContainers from "./gen/containerd-containers.ts";
@@ -173,16 +174,17 @@ test(
   "random bytes decode or throw, and never hang",
   () => {
     let decoded = 0;
-    // Most long ones end within a field.
-    const bytes = fc.oneof(fc.uint8Array({ maxLength: 200 }), {
-      weight: 4,
-      arbitrary: fc.uint8Array({ minLength: 1, maxLength: 3 }),
-    });
+    // Most long ones end within a field. Two bytes are often a field without content, or one with a small number.
+    const bytes = fc.oneof(
+      fc.uint8Array({ maxLength: 200 }),
+      { weight: 2, arbitrary: fc.uint8Array({ minLength: 1, maxLength: 3 }) },
+      { weight: 2, arbitrary: fc.tuple(fc.nat(127), fc.constant(0)).map((pair) => Uint8Array.from(pair)) },
+    );
     const property = fc.property(fc.constantFrom(...messages), bytes, (type, each) => {
       if (each.length > 0 && readAnything(type, each)) decoded += 1;
     });
     fc.assert(property, { numRuns });
-    expect(decoded).toBeGreaterThanOrEqual(Math.floor(numRuns / 50));
+    expect(decoded).toBeGreaterThanOrEqual(leastCount(numRuns, 50));
   },
   longMs,
 );
@@ -204,7 +206,7 @@ test(
       },
     );
     fc.assert(property, { numRuns });
-    expect(decoded).toBeGreaterThan(numRuns / 20);
+    expect(decoded).toBeGreaterThanOrEqual(leastCount(numRuns, 20));
   },
   longMs,
 );

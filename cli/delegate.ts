@@ -25,16 +25,16 @@ export async function runCniDelegate(args: readonly string[]): Promise<number> {
 }
 
 async function execute(conf: DelegateConf, call: DelegateCall, signal: AbortSignal): Promise<CallOutput> {
-  const [{ chainFolderOf }, { executeCall }, { createTimeLimit }, { createLocalExecutor }] = await Promise.all([
+  const [{ findChainFolders }, { executeCall }, { createTimeLimit }, { createLocalExecutor }] = await Promise.all([
     import("../cni/delegate/builtin-list.ts"),
     import("../cni/delegate/execute-call.ts"),
     import("../cni/time-limit.ts"),
     import("./cni/local-executor.ts"),
   ]);
   const { files, executor } = createLocalExecutor(conf, "berth-cni");
-  const confDir = await chainFolderOf(files, conf);
+  const confDirs = await findChainFolders(files, conf);
   const timeLimit = createTimeLimit(call.timeLeftMs, createClock(), signal);
-  const deps = { ...executor, cni: executor.createCni(() => {}, timeLimit), timeLimit, files, confDir };
+  const deps = { ...executor, cni: executor.createCni(() => {}, timeLimit), timeLimit, files, confDirs };
   return await executeCall({ ...deps, definitions: definitionsOfAgent(conf) }, call, signal);
 }
 

@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "../host/fs/files.ts";
-import { loadNetwork, readConfDir } from "./conf-dir.ts";
+import { loadFirstNetwork, loadNetwork, readConfDir } from "./conf-dir.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -93,4 +93,48 @@ test("an unknown network, an empty folder and an absent one are refused with wha
   await expect(loadNetwork(files, folder, "b")).rejects.toThrow(
     `${folder} has no network "b", only a; ${folder}/20-broken.conf is not JSON: Unexpected EOF`,
   );
+});
+
+describe("of two folders", () => {
+  const first = async (): Promise<string> => {
+    const confDirs = [folder, join(folder, "second")] as const;
+    const loaded = await loadFirstNetwork(files, confDirs).catch(({ message }) => ({ problem: message as string }));
+    const text = "problem" in loaded ? loaded.problem : `${loaded.conf.name} of ${loaded.confDir}`;
+    return text.replaceAll(folder, "DIR");
+  };
+  const none = "DIR has no network configuration: it must hold a file that ends with .conflist, .conf or .json";
+
+  test.each<[string, Readonly<Record<string, string>>, string]>([
+    [
+      "the first one with a file has the network",
+      { "20-b.conflist": list("b"), "second/10-a.conflist": list("a") },
+      "b of DIR",
+    ],
+    [
+      "the second one has it where the first one has other files alone",
+      { "notes.txt": "", "second/10-a.conflist": list("a") },
+      "a of DIR/second",
+    ],
+    [
+      "a broken file keeps the network of the second one from serving",
+      { "10-b.conflist": "{", "second/10-a.conflist": list("a") },
+      "DIR/10-b.conflist is not JSON: Expected '}'",
+    ],
+    [
+      "a broken file of the second one is a problem, too",
+      { "second/10-a.conflist": "{" },
+      "DIR/second/10-a.conflist is not JSON: Expected '}'",
+    ],
+    ["the first one is named where none has a file", {}, none],
+  ])("%s", async (_, texts, expected) => {
+    await mkdir(join(folder, "second"));
+    for (const [name, text] of Object.entries(texts)) await put(name, text);
+    expect(await first()).toBe(expected);
+  });
+
+  test("neither has to exist", async () => {
+    await rm(folder, { recursive: true });
+    expect(await first()).toBe(none);
+    await mkdir(folder);
+  });
 });

@@ -8,6 +8,12 @@ export type ConfFile =
   | { readonly file: string; readonly conf: NetworkConf }
   | { readonly file: string; readonly problem: CniError };
 
+/**
+ * Folders of network configurations in their order, for pods. The first one with a configuration decides, also with a broken one: its
+ * first network serves pods, and those after it are not read.
+ */
+export type ConfDirs = readonly [string, ...(readonly string[])];
+
 type ConfFiles = Pick<Files, "list" | "read">;
 
 const MAX_FILE_BYTES = 1 << 20;
@@ -30,13 +36,37 @@ export async function readConfDir(files: ConfFiles, confDir: string): Promise<re
   return found;
 }
 
+/** Reads the folder that decides; without a configuration in any of them the first one. Rejects as `readConfDir`. */
+export async function readConfDirs(
+  files: ConfFiles,
+  confDirs: ConfDirs,
+): Promise<{ readonly confDir: string; readonly found: readonly ConfFile[] }> {
+  for (const confDir of confDirs) {
+    const found = await readConfDir(files, confDir);
+    if (found.length > 0) return { confDir, found };
+  }
+  return { confDir: confDirs[0], found: [] };
+}
+
+/** The network that serves pods, and its folder. Rejects as `loadNetwork`. */
+export async function loadFirstNetwork(
+  files: ConfFiles,
+  confDirs: ConfDirs,
+): Promise<{ readonly confDir: string; readonly conf: NetworkConf }> {
+  const { confDir, found } = await readConfDirs(files, confDirs);
+  return { confDir, conf: chooseNetwork(confDir, found) };
+}
+
 /**
  * The network with this name, or the one that container runtimes use if none is named.
  *
  * @throws CniError with code 7 if there is none; for the network of the runtimes also the problem of its file
  */
 export async function loadNetwork(files: ConfFiles, confDir: string, name?: string): Promise<NetworkConf> {
-  const found = await readConfDir(files, confDir);
+  return chooseNetwork(confDir, await readConfDir(files, confDir), name);
+}
+
+function chooseNetwork(confDir: string, found: readonly ConfFile[], name?: string): NetworkConf {
   const [first] = found;
   if (first === undefined)
     throw new CniError(

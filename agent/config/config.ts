@@ -127,8 +127,11 @@ export type NetworkOwner = (typeof networkOwners)[number];
 /** Where `berth cni install` puts the delegate's list, and the agent looks for it, unless flags say otherwise. */
 export const DELEGATE_DIR = "/etc/berth/cni/net.d";
 
-export const networkSources = ["chain", "builtin"] as const;
-/** Which network the agent executes, where it owns the network. `chain`: the first of the folder that `berth cni install` was given. */
+export const networkSources = ["auto", "chain", "builtin"] as const;
+/**
+ * Which network the agent executes, where it owns the network. `chain`: the first of the folder that `berth cni install` was given. `auto`: that
+ * one, and on a standalone node whose folder has none the built-in one.
+ */
 export type NetworkSource = (typeof networkSources)[number];
 
 export interface NetworkConfig {

@@ -580,13 +580,13 @@ test("the kernel's settings are set by default, and left by --set-kernel-tunable
 test("the owner of the network is found by the installed delegate, unless --network-owner names it", async () => {
   const read = async (...argv: readonly string[]) => (await load(argv)).config.network;
   const delegateDir = "/etc/berth/cni/net.d";
-  expect(await read()).toEqual({ source: "chain", owner: "auto", delegateDir, podCIDRs: [] });
+  expect(await read()).toEqual({ source: "auto", owner: "auto", delegateDir, podCIDRs: [] });
   const flags = ["--network=builtin", "--network-owner=agent", "--network-delegate-dir=d"];
   const podCIDRs = ["10.7.3.0/24", "fd00:7:3::/64"];
   const expected = { source: "builtin", owner: "agent", delegateDir: "/work/d", podCIDRs } as const;
   expect(await read(...flags, "--pod-cidr=10.7.3.0/24,fd00:7:3::/64")).toEqual(expected);
   expect(await problemsOf(["--network=flannel"])).toEqual([
-    '--network: found "flannel", must be one of "chain", "builtin"',
+    '--network: found "flannel", must be one of "auto", "chain", "builtin"',
   ]);
   expect(await problemsOf(["--network-owner=kubelet"])).toEqual([
     '--network-owner: found "kubelet", must be one of "auto", "agent", "runtime"',

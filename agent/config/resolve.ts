@@ -126,7 +126,7 @@ function networkOf(
   absolute: (path: string) => string,
 ): Config["network"] {
   const owner = networkOwners.find((each) => each === networkOwner) ?? "auto";
-  const source = networkSources.find((each) => each === network) ?? "chain";
+  const source = networkSources.find((each) => each === network) ?? "auto";
   const podCIDRs = podCIDR === "" ? [] : podCIDR.split(",");
   return { source, owner, delegateDir: absolute(networkDelegateDir), podCIDRs };
 }

@@ -16,7 +16,13 @@ test("a list that a full disk refuses is written at the next change of the Node 
     },
   };
   const log = new FakeLog();
-  const list = await openBuiltinList({ files, socket: "/r/cni.sock", standaloneCIDRs: undefined, log });
+  const list = await openBuiltinList({
+    files,
+    socket: "/r/cni.sock",
+    use: "replacesChain",
+    standaloneCIDRs: undefined,
+    log,
+  });
   const seeNode = async () => {
     list.setPodCIDRs(["10.1.0.0/24"]);
     await list.settled();

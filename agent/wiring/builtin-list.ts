@@ -1,5 +1,5 @@
 import { dirname } from "node:path/posix";
-import { builtinListOf, formatBuiltinList } from "../../cni/delegate/builtin-list.ts";
+import { type BuiltinUse, builtinListOf, formatBuiltinList } from "../../cni/delegate/builtin-list.ts";
 import { createCoalescingWorker } from "../../host/async/coalescing-worker.ts";
 import { messageOf } from "../../host/error-message.ts";
 import type { Files } from "../../host/fs/files.ts";
@@ -10,12 +10,13 @@ export interface BuiltinListOptions {
   readonly files: Pick<Files, "read" | "stat" | "write" | "makeFolder">;
   /** The agent's socket for the delegate. */
   readonly socket: string;
+  readonly use: Exclude<BuiltinUse, "never">;
   /** The pod CIDRs of a standalone node; undefined on a node of a cluster, which waits for those of its Node object. */
   readonly standaloneCIDRs: readonly string[] | undefined;
   readonly log: Pick<Log, "info" | "error">;
 }
 
-/** The list of `--network=builtin`, on the disk, so that a delegate without the agent executes the same network. */
+/** The list of the built-in network, on the disk, so that a delegate without the agent executes the same network. */
 export interface BuiltinList {
   /** Why there is no list; undefined if there is one. */
   problem(): string | undefined;
@@ -30,8 +31,8 @@ const MAX_FILE_BYTES = 1 << 16;
 
 /** Makes the folder; on a standalone node also the list. The list of an earlier start stays until the Node object is known. Rejects with `FilesError`. */
 export async function openBuiltinList(options: BuiltinListOptions): Promise<BuiltinList> {
-  const { files, socket, standaloneCIDRs, log } = options;
-  const path = builtinListOf(socket);
+  const { files, socket, use, standaloneCIDRs, log } = options;
+  const path = builtinListOf(socket, use);
   let podCIDRs = standaloneCIDRs ?? [];
 
   async function write(): Promise<void> {
@@ -39,7 +40,7 @@ export async function openBuiltinList(options: BuiltinListOptions): Promise<Buil
     if (hasList && (await files.read(path, MAX_FILE_BYTES)) === text) return;
     await files.write(path, text, 0o644);
     hasList = true;
-    log.info({ podCIDRs }, "the built-in network has its addresses");
+    if (use === "replacesChain") log.info({ podCIDRs }, "the built-in network has its addresses");
   }
 
   await files.makeFolder(dirname(path), 0o755);

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { loadNetwork } from "../../cni/conf-dir.ts";
+import { loadFirstNetwork, loadNetwork } from "../../cni/conf-dir.ts";
 import { askAgent } from "../../cni/delegate/ask-agent.ts";
-import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
+import { findChainFolders } from "../../cni/delegate/builtin-list.ts";
 import type { DelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { CriError } from "../../cri/error.ts";
@@ -404,9 +404,9 @@ describe("--network=builtin", () => {
     await open("auto", listWith(own()), builtin);
     expect(await listed()).toEqual([[[{ subnet: "10.241.0.0/24" }]]]);
     const conf = { socket: own(), confDir: "/etc/cni/net.d" };
-    expect(await chainFolderOf(createFiles("/"), conf)).toBe(join(folder, "root/network.d"));
+    expect(await findChainFolders(createFiles("/"), conf)).toEqual([join(folder, "root/network.d")]);
     await open("auto");
-    expect(await chainFolderOf(createFiles("/"), conf)).toBe("/etc/cni/net.d");
+    expect(await findChainFolders(createFiles("/"), conf)).toEqual(["/etc/cni/net.d"]);
   });
 
   test("a node of a cluster waits for its pod CIDRs, and has them at once after a restart", async () => {
@@ -428,5 +428,104 @@ describe("--network=builtin", () => {
     await expect(open("runtime", listWith(own()), builtin)).rejects.toMatchObject({
       message: expect.stringContaining("set --network-owner=agent"),
     });
+  });
+});
+
+describe("--network=auto", () => {
+  const auto = { source: "auto" } as const;
+  const inCluster = { kind: "kubeconfig", path: "/k" } as const;
+  const chain = () => join(folder, "net.d/10-pods.conflist");
+  const none = "has no network configuration: it must hold a file that ends with .conflist, .conf or .json (code 7)";
+  /** The built-in network, whose STATUS fails for another user than root. */
+  const ofBuiltin = expect.stringMatching(/^(ready$|NetworkPluginNotReady: Network plugin returns error: berth: )/);
+  /** Which network the delegate executes without the agent. */
+  const ofDelegate = async () => {
+    const confDirs = await findChainFolders(createFiles("/"), { socket: own(), confDir: join(folder, "net.d") });
+    return await loadFirstNetwork(createFiles("/"), confDirs).then(
+      ({ conf }) => conf.name,
+      () => undefined,
+    );
+  };
+
+  test("a standalone node without a list has the built-in network, and a list that appears serves instead, until it goes again", async () => {
+    await makeNetwork();
+    await rename(chain(), join(folder, "aside"));
+    const network = await open("auto", listWith(own()), auto);
+    const states = async () => [await networkReady(network), await ofDelegate()];
+    expect(await states()).toEqual([ofBuiltin, "berth"]);
+    await writeFile(chain(), "{");
+    expect(await states()).toEqual([
+      `NetworkPluginNotReady: Network plugin returns error: ${chain()} is not JSON: Expected '}' (code 6)`,
+      undefined,
+    ]);
+    await rename(join(folder, "aside"), chain());
+    expect(await states()).toEqual(["ready", "pods"]);
+    await rm(join(folder, "net.d"), { recursive: true });
+    expect(await states()).toEqual([ofBuiltin, "berth"]);
+  });
+
+  test("a list that appears is noticed without a plugin's call, and is asked for its STATUS", async () => {
+    await makeNetwork();
+    await rename(chain(), join(folder, "aside"));
+    const asked: string[] = [];
+    const exec: Exec = {
+      async run([program], { env }) {
+        asked.push(`${program} ${env?.["CNI_COMMAND"]}`);
+        return { stdout: "", stderr: "" };
+      },
+    };
+    const network = await open("auto", listWith(own()), auto, undefined, { exec });
+    for (let time = 0; time < 2; time++) expect(await networkReady(network)).toEqual(ofBuiltin);
+    await rename(join(folder, "aside"), chain());
+    for (let time = 0; time < 2; time++) expect(await networkReady(network)).toBe("ready");
+    expect(asked).toEqual([`${folder}/bin/bridge STATUS`]);
+  });
+
+  test.each<[string, Partial<Config["network"]>, Config["clusterConfigSource"]]>([
+    ["in a cluster", auto, inCluster],
+    ["with --network=chain", { source: "chain" }, undefined],
+  ])(
+    "a node %s without a list has no network, nor a delegate without the agent, also after a standalone start",
+    async (_, source, cluster) => {
+      await open("auto", listWith(own()), auto);
+      expect(await ofDelegate()).toBe("berth");
+      const network = await open("auto", undefined, source, cluster);
+      const words = `NetworkPluginNotReady: Network plugin returns error: ${folder}/net.d ${none}`;
+      expect([await networkReady(network), await ofDelegate()]).toEqual([words, undefined]);
+    },
+  );
+
+  test("a start with another --network removes the list of the one before", async () => {
+    const kept = async () => (await readdir(join(folder, "root"))).filter((name) => name.startsWith("network"));
+    const found = [];
+    for (const source of ["auto", "builtin", "auto", "chain"] as const) {
+      await open("auto", listWith(own()), { source });
+      found.push(await kept());
+    }
+    expect(found).toEqual([["network-fallback.d"], ["network.d"], ["network-fallback.d"], []]);
+  });
+
+  test("the ranges of podCIDR are those of a standalone node", async () => {
+    await open("auto", listWith(own()), { ...auto, podCIDRs: ["10.7.3.0/24"] });
+    const { plugins } = await loadNetwork(createFiles("/"), join(folder, "root/network-fallback.d"));
+    expect(plugins.map(({ fields }) => fields["ranges"])).toEqual([[[{ subnet: "10.7.3.0/24" }]]]);
+  });
+
+  test("the log says which folder has the network that the agent executes", async () => {
+    await makeNetwork();
+    const log = new FakeLog();
+    const serve = async () =>
+      await (await (await open("auto", listWith(own()), auto, undefined, { log }))?.serve(...served))?.stop();
+    await serve();
+    await rm(chain());
+    await serve();
+    expect(log.lines.map(({ fields }) => fields["confDir"])).toEqual(
+      ["net.d", "root/network-fallback.d"].map((name) => join(folder, name)),
+    );
+  });
+
+  test("without the delegate the runtime executes the network, and the agent makes no list", async () => {
+    expect(await open("auto", undefined, auto)).toBeUndefined();
+    expect(await readdir(join(folder, "root"))).toEqual([]);
   });
 });

@@ -1,6 +1,13 @@
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
+import { type ConfDirs, readConfDirs } from "../../cni/conf-dir.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
-import { builtinFolderOf, standaloneRanges } from "../../cni/delegate/builtin-list.ts";
+import {
+  type BuiltinUse,
+  builtinUseOf,
+  chainFoldersOf,
+  standaloneRanges,
+  unusedBuiltinFolders,
+} from "../../cni/delegate/builtin-list.ts";
 import type { DelegateConf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
 import { cureOfDelegate, type FoundNetworkOwner, findNetworkOwner } from "../../cni/delegate/installed-delegate.ts";
@@ -20,7 +27,7 @@ import type { StatSync } from "../../host/fs/stat-sync.ts";
 import type { Log } from "../../host/log/log.ts";
 import { isNamespaceMount } from "../../host/network-namespace.ts";
 import { createNetworkAudit } from "../act/network/network-audit.ts";
-import type { Config, NetworkSource } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
 import { NETWORK_SOCKET } from "../config/local-socket.ts";
 import { withNetworkProblem } from "../observed/node/network-condition.ts";
 import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-error.ts";
@@ -88,9 +95,11 @@ export async function openOwnedNetwork(
   const owner = await requireNetworkOwner(config.network, socket, adapters);
   if (owner.by === "runtime") return undefined;
   const { delegate } = owner;
-  const standaloneCIDRs = config.clusterConfigSource === undefined ? standaloneRanges(podCIDRs) : undefined;
-  const list = await openListOf(source, { files: hostFiles, socket, standaloneCIDRs, log });
-  const executed = list === undefined ? delegate : { ...delegate, confDir: builtinFolderOf(socket) };
+  const isInCluster = config.clusterConfigSource !== undefined;
+  const standaloneCIDRs = isInCluster ? undefined : standaloneRanges(podCIDRs);
+  const use = builtinUseOf(source, isInCluster);
+  const list = await openListOf(use, { files: hostFiles, socket, standaloneCIDRs, log });
+  const executed = { ...delegate, confDirs: chainFoldersOf(delegate, use) };
   const youngForMs = Math.max(YOUNG_FOR_MS, 2 * config.runtimeRequestTimeoutMs);
   const { delegateDir } = config.network;
   const folder = createRuntimeFolderCheck({ ...adapters, files: hostFiles, delegateDir });
@@ -116,28 +125,28 @@ async function requireNetworkOwner(
   throw new StartError(`${owner.problem}: ${owner.cure}`);
 }
 
-/** The list of `--network=builtin`. Without that flag it removes the one of an earlier start. */
+/** The list of the built-in network, if the agent uses it. Removes that of an earlier start with another use. */
 async function openListOf(
-  source: NetworkSource,
-  options: BuiltinListOptions & { readonly files: Pick<Files, "remove"> },
+  use: BuiltinUse,
+  options: Omit<BuiltinListOptions, "use"> & { readonly files: Pick<Files, "remove"> },
 ): Promise<BuiltinList | undefined> {
   try {
-    if (source === "builtin") return await openBuiltinList(options);
-    await options.files.remove(builtinFolderOf(options.socket));
-    return undefined;
+    const list = use === "never" ? undefined : await openBuiltinList({ ...options, use });
+    for (const folder of unusedBuiltinFolders(options.socket, use)) await options.files.remove(folder);
+    return list;
   } catch (error) {
     return toStartError("cannot keep the list of the built-in network", ROOT_DIR_HINT)(error);
   }
 }
 
 async function openNetwork(
-  delegate: DelegateConf,
+  delegate: DelegateConf & { readonly confDirs: ConfDirs },
   list: BuiltinList | undefined,
   { youngForMs, folder }: { readonly youngForMs: number; readonly folder: RuntimeFolderCheck },
   adapters: NetworkAdapters,
 ): Promise<Omit<OwnedNetwork, "onRuntimeBack">> {
   const { hostFiles: files, statSync, mounts, clock, log, metrics } = adapters;
-  const { confDir, socket } = delegate;
+  const { confDirs, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
   const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, { readCachedStatus }, executor] =
     await Promise.all([
@@ -153,18 +162,18 @@ async function openNetwork(
   const ages = createAttachmentAges(clock);
   const deps = {
     ...executor,
-    ...{ files, confDir, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
+    ...{ files, confDirs, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
   };
   const readiness = createNetworkReadiness({ ...deps, statSync, mounts });
   const readProblem = (timeoutMs: number) =>
-    findProblemWithin(timeoutMs, (timeLimit) => executor.createCni(record, timeLimit), { readiness, confDir, clock });
+    findProblemWithin(timeoutMs, (timeLimit) => executor.createCni(record, timeLimit), { readiness, confDirs, clock });
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
       const timeLimit = createTimeLimit(call.timeLeftMs, clock, signal);
       const podCni = executor.createCni((pluginCall) => {
         for (const receive of [record, readiness.onCall, onCall]) receive(pluginCall);
       }, timeLimit);
-      const execution = { ...executor, cni: podCni, timeLimit, files, confDir, definitions, deleted, ages };
+      const execution = { ...executor, cni: podCni, timeLimit, files, confDirs, definitions, deleted, ages };
       const execute = () => executeCall(execution, call, signal, undoSignal);
       return measureDuration(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));
     };
@@ -182,6 +191,7 @@ async function openNetwork(
       const secondary = cluster && connectSecondaryNetworks(cluster, { readStatus, clock, log });
       const execute = createExecute(secondary?.definitions ?? definitionsOfStandaloneNode);
       const server = await startServer({ path: socket, execute, onPluginCallFinished, clock, log });
+      const { confDir } = await readConfDirs(files, confDirs).catch(() => ({ confDir: confDirs[0] }));
       log.info({ confDir, socket }, "the agent executes the network of pods");
       return {
         async stop() {
@@ -209,7 +219,7 @@ async function openNetwork(
 
 interface NetworkProblemDeps {
   readonly readiness: Pick<NetworkReadiness, "findProblem">;
-  readonly confDir: string;
+  readonly confDirs: ConfDirs;
   readonly clock: Clock;
 }
 
@@ -217,16 +227,17 @@ interface NetworkProblemDeps {
 async function findProblemWithin(
   timeoutMs: number,
   createCni: (timeLimit: TimeLimit) => Cni,
-  { readiness, confDir, clock }: NetworkProblemDeps,
+  { readiness, confDirs, clock }: NetworkProblemDeps,
 ): Promise<string | undefined> {
   const timeout = AbortSignal.timeout(timeoutMs);
+  const folders = confDirs.join(" or ");
   const late = `have not answered STATUS within ${timeoutMs / 1_000} s`;
   // A plugin that hangs is killed before the timeout, and is the problem then.
   const cni = createCni(createRepeatedTimeLimit(timeoutMs, clock, timeout));
   return await readiness
     .findProblem(cni, timeout)
     .catch((error: unknown) =>
-      timeout.aborted ? `the plugins of ${confDir} ${late}` : `${confDir}: ${messageOf(error)}`,
+      timeout.aborted ? `the plugins of ${folders} ${late}` : `${folders}: ${messageOf(error)}`,
     );
 }
 

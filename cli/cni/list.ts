@@ -1,8 +1,8 @@
 import { type CacheEntry, keyOfFileName } from "../../cni/cache-entry.ts";
 import { namespaceOf, stateOfNamespace } from "../../cni/cached-namespace.ts";
-import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
+import { loadNetwork, readConfDir, readConfDirs } from "../../cni/conf-dir.ts";
 import { originOf } from "../../cni/delegate/attachment-origin.ts";
-import { chainFolderOf } from "../../cni/delegate/builtin-list.ts";
+import { findChainFolders } from "../../cni/delegate/builtin-list.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { DELEGATE_NETWORK } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
@@ -110,7 +110,9 @@ async function delegatesOf({
   for (const folder of await findDelegateDirs())
     for (const entry of await readConfDir(files, folder)) {
       const delegate = "conf" in entry ? delegateIfUsable(entry.conf) : undefined;
-      if (delegate !== undefined) found.push({ ...delegate, folder: await chainFolderOf(files, delegate) });
+      if (delegate === undefined) continue;
+      const { confDir } = await readConfDirs(files, await findChainFolders(files, delegate));
+      found.push({ ...delegate, folder: confDir });
     }
   return found;
 }

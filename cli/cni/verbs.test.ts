@@ -121,10 +121,11 @@ test("list says which agent executes the networks of pods, and which attachments
     confDir: string,
     delegateDir = "/etc/berth/cni/net.d",
     { cacheDir }: { readonly cacheDir: string } = settings,
+    builtinDir?: string,
   ) =>
     runVerb.list({ ...settings, cacheDir, verb: "list" }, {
       files: {
-        list: async (path: string) => (["/c", delegateDir].includes(path) ? [FILE] : undefined),
+        list: async (path: string) => (["/c", delegateDir, builtinDir].includes(path) ? [FILE] : undefined),
         read: async (path: string) => (path.startsWith("/c/") ? conf : delegateOf(confDir)),
       },
       cache: {
@@ -169,6 +170,10 @@ test("list says which agent executes the networks of pods, and which attachments
   expect((await listOn("/my nets")).text).toContain(
     "\nthe agent on /r/cni.sock executes the first network of /my nets for pods: 'my berth' cni list --conf-dir '/my nets' --bin-dir /b --cache-dir /v\n",
   );
+  expect((await listOn("/none", undefined, settings, "/r/network-fallback.d")).text).toContain(
+    "executes the first network of /r/network-fallback.d for pods: 'my berth' cni list --conf-dir /r/network-fallback.d ",
+  );
+  expect((await listOn("/c", undefined, settings, "/r/network-fallback.d")).text).toBe(text);
   // The attachments of the agent are in its own cache.
   const ofOtherCache = await listOn("/c", undefined, { ...settings, cacheDir: "/other" });
   expect(ofOtherCache.text).toContain("for pods: 'my berth' cni list --conf-dir /c --bin-dir /b --cache-dir /v\n");

@@ -91,7 +91,7 @@ const good: Facts = {
     notExecutable: [],
     bridges: [{ name: "cni0", families: [4] }],
   },
-  podNetwork: { owner: { by: "runtime" }, folderProblem: undefined, executed: undefined },
+  podNetwork: { owner: { by: "runtime" }, folderProblem: undefined, executed: undefined, isBuiltinDefault: false },
   rootDir: "directory",
   isRootReadOnly: false,
   rootMount: { mountPoint: "/", isShared: true },
@@ -175,6 +175,7 @@ const delegated = (changes: Partial<PodNetworkFacts>, executed: Partial<CniFacts
     owner: { by: "agent", delegate: { socket: "/r/cni.sock", ...cniFolders, cacheDir: "/c", timeoutMs: 1 } },
     folderProblem: undefined,
     executed: { ...good.cni, bridges: [{ name: "pods0", families: [4] }], ...executed },
+    isBuiltinDefault: false,
     ...changes,
   },
 });
@@ -350,6 +351,16 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "network",
     { facts: { cni: { ...good.cni, file: undefined }, ...unreachable("UNAVAILABLE", "connect EACCES /run/a.sock") } },
     'warning: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
+  ],
+  [
+    "network",
+    {
+      facts: {
+        ...{ cni: { ...good.cni, file: undefined }, ...ofRuntime({ conditions: conditions(true, false) }) },
+        podNetwork: { owner: { by: "runtime" }, folderProblem: undefined, executed: undefined, isBuiltinDefault: true },
+      },
+    },
+    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration',
   ],
   [
     "network",

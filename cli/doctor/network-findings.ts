@@ -33,13 +33,13 @@ function judgeDelegate({ owner, folderProblem }: PodNetworkFacts): readonly Find
 /** `unreadable` are the findings of a delegate's list that cannot be read. */
 function judgeFolders(facts: MachineFacts, unreadable: readonly Finding[]): readonly Finding[] {
   const { podNetwork } = facts;
-  const { owner, executed } = "value" in podNetwork ? podNetwork.value : {};
+  const { owner, executed, isBuiltinDefault = false } = "value" in podNetwork ? podNetwork.value : {};
   const isByAgent = owner?.by === "agent";
   const answer = "value" in facts.runtime && facts.runtime.value.isReachable ? facts.runtime.value.facts : undefined;
   const ready = answer?.conditions.find(({ type }) => type === "NetworkReady");
   const ofRuntime = judged(facts, "cni", NETWORK, (cni) => {
     // The usual folder is not the one with the delegate.
-    const own = isByAgent && answer?.cni === undefined ? [] : judgeCni(cni, ready?.status);
+    const own = isByAgent && answer?.cni === undefined ? [] : judgeCni(cni, ready?.status, isBuiltinDefault);
     const found = hasProblem(own) || executed === undefined ? own : judgeExecuted(executed, isByAgent);
     if (ready?.status !== false || hasProblem(found)) return found;
     return [
@@ -64,7 +64,10 @@ const GET_PLUGINS = `${PLUGINS} point the runtime's bin_dir to them (${DEBIAN}/u
 const GET_EXECUTED_PLUGINS = `${PLUGINS} name their folder by --bin-dir of berth cni install (${DEBIAN}--bin-dir /opt/cni/bin:/usr/lib/cni)`;
 
 /** How a node gets a network without that of a cluster and without plugins. */
-const USE_BUILTIN = `let the agent make a network of this node alone: berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration and --network=builtin for berth run`;
+function installBuiltin(isBuiltinDefault: boolean): string {
+  const flag = isBuiltinDefault ? "" : " and --network=builtin for berth run";
+  return `let the agent make a network of this node alone: berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration${flag}`;
+}
 
 const INSTALL_NETWORK = "install the network of your cluster (Flannel, Cilium, Calico …), or";
 
@@ -75,14 +78,14 @@ function cureOf({ problem, missingPlugins, notExecutable }: CniFacts, getPlugins
 }
 
 /** The runtime's own configuration. `isReady` is what the runtime reports; a runtime that is ready may read its network from elsewhere. */
-function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding[] {
+function judgeCni(cni: CniFacts, isReady: boolean | undefined, isBuiltinDefault: boolean): readonly Finding[] {
   const { file, binDirs, plugins } = cni;
   const problem = cniProblemOf(cni);
   if (problem === undefined)
     return [okFinding("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
   if (file !== undefined) return [problemFinding("network", problem, cureOf(cni, GET_PLUGINS))];
   if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
-  return [problemFinding("network", withoutNetwork(problem), `${INSTALL_NETWORK} ${USE_BUILTIN}`)];
+  return [problemFinding("network", withoutNetwork(problem), `${INSTALL_NETWORK} ${installBuiltin(isBuiltinDefault)}`)];
 }
 
 /** The network that an agent executes for the runtime: `isByAgent`, by the agent with this configuration. */

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -33,7 +33,7 @@ async function read(
   runtimeDir = "/delegate.d",
   clusterConfigSource?: Config["clusterConfigSource"],
 ) {
-  const own = { source: "chain", owner: "auto", delegateDir: "/delegate.d", podCIDRs: [], ...network } as const;
+  const own = { source: "auto", owner: "auto", delegateDir: "/delegate.d", podCIDRs: [], ...network } as const;
   const config = { network: own, rootDir: "/root", clusterConfigSource };
   // Absolute paths start from the test's folder, and so do those of the kernel.
   const files = createFiles(root);
@@ -63,6 +63,37 @@ test("without a delegate the runtime executes the network", async () => {
     owner: { by: "runtime" },
     folderProblem: undefined,
     executed: undefined,
+    isBuiltinDefault: true,
+  });
+});
+
+describe("where the folder of the chain is empty", () => {
+  const builtin = { file: "/root/network-fallback.d/10-builtin.conflist", plugins: ["berth"], missingPlugins: [] };
+  const none = { confDir: "/net.d", file: undefined };
+
+  test.each<[string, Partial<Config["network"]>, Config["clusterConfigSource"], object]>([
+    ["a standalone agent executes the built-in network", {}, undefined, builtin],
+    ["an agent of a cluster has no network", {}, inCluster, none],
+    ["an agent with --network=chain has no network", { source: "chain" }, undefined, none],
+  ])("%s", async (_, network, cluster, expected) => {
+    await install();
+    const { executed, isBuiltinDefault } = await read(network, "/delegate.d", cluster);
+    expect(executed).toMatchObject(expected);
+    expect(isBuiltinDefault).toBe(expected === builtin);
+  });
+
+  test("a broken list keeps the built-in network from being executed", async () => {
+    await install();
+    await put("net.d/10-pods.conflist", "{");
+    expect((await read()).executed).toMatchObject({ problem: "/net.d/10-pods.conflist is not JSON: Expected '}'" });
+  });
+
+  test("the delegate of another standalone agent executes that agent's built-in network", async () => {
+    await install("/other/cni.sock");
+    await put("other/network-fallback.d/10-builtin.conflist", formatBuiltinList(["10.9.0.0/24"]));
+    expect((await read()).executed).toMatchObject({ confDir: "/other/network-fallback.d", plugins: ["berth"] });
+    await putChain("bridge");
+    expect((await read()).executed?.bridges).toEqual([{ name: "cni0", families: [4, 6] }]);
   });
 });
 

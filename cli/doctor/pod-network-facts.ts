@@ -2,11 +2,13 @@ import type { Config } from "../../agent/config/config.ts";
 import { NETWORK_SOCKET } from "../../agent/config/local-socket.ts";
 import { BUILTIN_TYPE } from "../../cni/builtin/network-conf.ts";
 import { parseNetworkConf } from "../../cni/conf.ts";
-import { readConfDir } from "../../cni/conf-dir.ts";
+import { readConfDir, readConfDirs } from "../../cni/conf-dir.ts";
 import {
+  type BuiltinUse,
   builtinFolderOf,
   builtinListOf,
-  chainFolderOf,
+  builtinUseOf,
+  findChainFolders,
   formatBuiltinList,
   standaloneRanges,
 } from "../../cni/delegate/builtin-list.ts";
@@ -26,6 +28,8 @@ export interface PodNetworkFacts {
   readonly folderProblem: RuntimeFolderProblem | undefined;
   /** The network that an agent of this machine executes; undefined if the runtime executes it. */
   readonly executed: CniFacts | undefined;
+  /** Whether an agent with this configuration executes the built-in network as long as the chain's folder has none. */
+  readonly isBuiltinDefault: boolean;
 }
 
 type PodNetworkConfig = Pick<Config, "network" | "rootDir" | "clusterConfigSource">;
@@ -46,9 +50,27 @@ export async function readPodNetworkFacts(
     owner.by === "agent" && runtimeDir !== undefined
       ? await findRuntimeFolderProblem(files, runtimeDir, network.delegateDir)
       : undefined;
-  const executed =
-    network.source === "builtin" ? await readBuiltin(files, config, socket) : await readChain(files, owner, runtimeDir);
-  return { owner, folderProblem, executed };
+  const use = builtinUseOf(network.source, config.clusterConfigSource !== undefined);
+  const executed = await readExecuted(files, config, { socket, use, owner, runtimeDir });
+  return { owner, folderProblem, executed, isBuiltinDefault: use === "withoutChain" };
+}
+
+interface ExecutedNetworkInput {
+  readonly socket: string;
+  readonly use: BuiltinUse;
+  readonly owner: FoundNetworkOwner;
+  readonly runtimeDir: string | undefined;
+}
+
+async function readExecuted(
+  files: Pick<Files, "list" | "read" | "stat">,
+  config: PodNetworkConfig,
+  { socket, use, owner, runtimeDir }: ExecutedNetworkInput,
+): Promise<CniFacts | undefined> {
+  if (use === "replacesChain") return await readBuiltin(files, config, { socket, use });
+  const chain = await readChain(files, owner, runtimeDir);
+  const isMissing = owner.by === "agent" && chain?.file === undefined;
+  return isMissing && use === "withoutChain" ? await readBuiltin(files, config, { socket, use }) : chain;
 }
 
 async function readChain(
@@ -59,8 +81,8 @@ async function readChain(
   // Another agent's delegate may be the runtime's network.
   const delegate = owner.by === "agent" ? owner.delegate : await delegateIn(files, runtimeDir);
   if (delegate === undefined) return undefined;
-  // This agent removes the list of an earlier start with --network=builtin.
-  const confDir = owner.by === "agent" ? delegate.confDir : await chainFolderOf(files, delegate);
+  const { confDir } =
+    owner.by === "agent" ? delegate : await readConfDirs(files, await findChainFolders(files, delegate));
   const found = await readCniFacts(files, { confDir, binDirs: delegate.binDirs }, [BUILTIN_TYPE]);
   if (!found.plugins.includes(DELEGATE_TYPE)) return found;
   return { ...found, problem: `${found.file} contains ${DELEGATE_TYPE}, which would call itself without end` };
@@ -86,12 +108,12 @@ async function delegateIn(
 async function readBuiltin(
   files: Pick<Files, "list" | "read" | "stat">,
   { network: { podCIDRs }, clusterConfigSource }: PodNetworkConfig,
-  socket: string,
+  { socket, use }: { readonly socket: string; readonly use: Exclude<BuiltinUse, "never"> },
 ): Promise<CniFacts> {
-  const found = await readCniFacts(files, { confDir: builtinFolderOf(socket), binDirs: [] }, [BUILTIN_TYPE]);
+  const found = await readCniFacts(files, { confDir: builtinFolderOf(socket, use), binDirs: [] }, [BUILTIN_TYPE]);
   const isInCluster = clusterConfigSource !== undefined;
   if (isInCluster && found.file !== undefined) return found;
-  const file = builtinListOf(socket);
+  const file = builtinListOf(socket, use);
   const { problem: _, ...rest } = found;
   const list = formatBuiltinList(isInCluster ? [] : standaloneRanges(podCIDRs));
   const bridges = bridgesOf(parseNetworkConf(list, file, "list"));

@@ -1,7 +1,9 @@
 import { dirname, join } from "node:path/posix";
 import type { Files } from "../../host/fs/files.ts";
 import { BUILTIN_TYPE, DEFAULT_BRIDGE } from "../builtin/network-conf.ts";
+import type { ConfDirs } from "../conf-dir.ts";
 import type { DelegateConf } from "./delegate-conf.ts";
+import type { NetworkOwnerOptions } from "./installed-delegate.ts";
 
 const STANDALONE_CIDR = "10.241.0.0/24";
 
@@ -13,21 +15,47 @@ const FILE = "10-builtin.conflist";
 const CAPABILITIES = { portMappings: true, bandwidth: true, ipRanges: true, ips: true, mac: true };
 
 /**
- * Where an agent with `--network=builtin` keeps the network that it executes: beside its socket, which the delegate knows. An
- * agent without that flag removes the folder.
+ * How an agent that owns the network uses the node's built-in one: in place of the chain that the delegate names, as long as that chain's
+ * folder has no configuration, or not at all.
  */
-export const builtinFolderOf = (socket: string): string => join(dirname(socket), "network.d");
+export type BuiltinUse = "replacesChain" | "withoutChain" | "never";
+
+/** A node of a cluster without a chain waits for one: it would be `Ready` with pods that reach no other node. */
+export function builtinUseOf(source: NetworkOwnerOptions["source"], isInCluster: boolean): BuiltinUse {
+  if (source === "builtin") return "replacesChain";
+  return source === "auto" && !isInCluster ? "withoutChain" : "never";
+}
+
+/** The folders beside the agent's socket, which the delegate knows. An agent keeps at most one of them, by which the delegate knows the use. */
+const FOLDERS = { replacesChain: "network.d", withoutChain: "network-fallback.d" } as const;
+
+/** The folder in which an agent with this use keeps the list. */
+export const builtinFolderOf = (socket: string, use: keyof typeof FOLDERS): string =>
+  join(dirname(socket), FOLDERS[use]);
 
 /** The path of the list in that folder. */
-export const builtinListOf = (socket: string): string => join(builtinFolderOf(socket), FILE);
+export const builtinListOf = (socket: string, use: keyof typeof FOLDERS): string =>
+  join(builtinFolderOf(socket, use), FILE);
 
-/** The folder of the network that a delegate without its agent executes: the agent's own one if it has one. */
-export async function chainFolderOf(
-  files: Pick<Files, "list">,
-  { socket, confDir }: Pick<DelegateConf, "socket" | "confDir">,
-): Promise<string> {
-  const folder = builtinFolderOf(socket);
-  return (await files.list(folder)) === undefined ? confDir : folder;
+/** The folders that an agent with another use of the built-in network has kept. */
+export const unusedBuiltinFolders = (socket: string, use: BuiltinUse): readonly string[] =>
+  (["replacesChain", "withoutChain"] as const)
+    .filter((other) => other !== use)
+    .map((other) => builtinFolderOf(socket, other));
+
+type ChainOf = Pick<DelegateConf, "socket" | "confDir">;
+
+/** The folders of the network that an agent with this use executes. */
+export function chainFoldersOf({ socket, confDir }: ChainOf, use: BuiltinUse): ConfDirs {
+  if (use === "replacesChain") return [builtinFolderOf(socket, use)];
+  return use === "withoutChain" ? [confDir, builtinFolderOf(socket, use)] : [confDir];
+}
+
+/** The folders of the network that a delegate without its agent executes: those that the agent has executed. */
+export async function findChainFolders(files: Pick<Files, "list">, delegate: ChainOf): Promise<ConfDirs> {
+  for (const use of ["replacesChain", "withoutChain"] as const)
+    if ((await files.list(builtinFolderOf(delegate.socket, use))) !== undefined) return chainFoldersOf(delegate, use);
+  return chainFoldersOf(delegate, "never");
 }
 
 /** The list of a built-in network alone, as JSON; of the node's own one by default. A pod gets one address of each CIDR. */

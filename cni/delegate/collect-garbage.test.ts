@@ -83,7 +83,7 @@ async function collect({
   } satisfies Pick<Cni, "gc" | "del">;
   const deps: CollectGarbageDeps = {
     youngForMs: YOUNG_FOR_MS,
-    ...{ cni, confDir: "/c", socket, ages: createAttachmentAges(new FakeClock()) },
+    ...{ cni, confDirs: ["/c"], socket, ages: createAttachmentAges(new FakeClock()) },
     isNamespace: async (path) => !gone.includes(path),
     files: {
       async list(path) {

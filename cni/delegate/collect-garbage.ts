@@ -16,7 +16,7 @@ import type { AttachmentAges } from "./attachment-ages.ts";
 import { isOfDelegate } from "./delegate-entry.ts";
 import { chainIfUsable, type ExecuteCallDeps } from "./execute-call.ts";
 
-export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "confDir"> {
+export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "confDirs"> {
   readonly cni: Pick<Cni, "gc" | "del">;
   readonly cache: Pick<ResultCache, "list" | "remove" | "addedAt">;
   readonly ages: Pick<AttachmentAges, "ageAt">;
@@ -41,9 +41,9 @@ export async function collectGarbage(
   sandboxes: ListedSandboxes,
   signal: AbortSignal,
 ): Promise<CollectedGarbage> {
-  const { files, confDir } = deps;
+  const { files, confDirs } = deps;
   const collection = createCollection(deps, sandboxes, signal);
-  const chain = await chainIfUsable(files, confDir);
+  const chain = await chainIfUsable(files, confDirs);
   // The entry of a default network names the pod's other networks, so these go first.
   await collectSecondaryNetworks(collection, chain);
   if (chain !== undefined) await collectCurrentChain(collection, chain);

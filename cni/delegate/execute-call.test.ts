@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { FilesError } from "../../host/fs/files.ts";
 import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import type { Attachment } from "../chain.ts";
@@ -33,6 +33,8 @@ interface More {
   readonly torn?: readonly string[];
   /** A folder that cannot be read. */
   readonly unreadable?: string;
+  /** The list of a second folder. */
+  readonly second?: string;
 }
 
 /** Executes a verb with one file in the folder, and these entries in the cache. Returns what was called of the chain. */
@@ -40,7 +42,7 @@ async function run(
   verb: DelegateVerb,
   list: string | undefined,
   entries: readonly CacheEntry[] = [],
-  { deleted = createDeletedAttachments(), torn = [], unreadable }: More = {},
+  { deleted = createDeletedAttachments(), torn = [], unreadable, second }: More = {},
 ) {
   const calls: string[] = [];
   const cni = {
@@ -57,10 +59,12 @@ async function run(
   const files = {
     async list(path: string) {
       if (path === unreadable) throw new FilesError("EIO", path, `${path} has an input/output error`);
-      return path === "/c" && list !== undefined ? [{ name: "10.conflist", kind: "file" as const }] : undefined;
+      const found = path === "/c" ? list : path === "/d" ? second : undefined;
+      return found === undefined ? undefined : [{ name: "10.conflist", kind: "file" as const }];
     },
-    read: async () => list ?? "",
+    read: async (path: string) => (path.startsWith("/c/") ? list : second) ?? "",
   };
+  const confDirs = second === undefined ? (["/c"] as const) : (["/c", "/d"] as const);
   const cache = {
     read: async (key: Parameters<typeof cacheFileName>[0]) =>
       entries.find((entry) => cacheFileName(entry) === cacheFileName(key)),
@@ -82,7 +86,7 @@ async function run(
     locks,
     timeLimit,
     files,
-    confDir: "/c",
+    confDirs,
     definitions,
     deleted,
     ages,
@@ -110,6 +114,34 @@ test("ADD without a network says which folder has none", async () => {
   await expect(run("ADD", undefined)).rejects.toMatchObject({
     code: 7,
     message: expect.stringContaining("/c has no network configuration"),
+  });
+});
+
+describe("with two folders", () => {
+  const second = listOf("builtin");
+  const add = (list: string | undefined, more: More = {}) => run("ADD", list, [], { second, ...more });
+
+  test.each<[string, string | undefined, string]>([
+    ["the second one where the first one is empty", undefined, "builtin"],
+    ["the first one", listOf("pods"), "pods"],
+  ])("ADD takes the network of %s", async (_, list, network) => {
+    expect((await add(list)).calls).toContain(`ADD ${network}`);
+  });
+
+  test.each<[string, string, More, string]>([
+    ["is broken", "{", {}, "/c/10.conflist is not JSON"],
+    ["contains the delegate", listOf("loop", "berth-cni"), {}, "/c: the network loop contains berth-cni"],
+    ["is in a folder that cannot be read", "", { unreadable: "/c" }, "/c has an input/output error"],
+  ])("ADD does not take the second one where the first list %s", async (_, list, more, message) => {
+    await expect(add(list, more)).rejects.toThrow(message);
+  });
+
+  test("DEL deletes from the network of ADD when the other folder decides by now", async () => {
+    const del = async (list: string | undefined, cached: string) =>
+      (await run("DEL", list, [entryOf(cached)], { second })).calls;
+    expect(await del(listOf("pods"), "builtin")).toEqual(["DEL builtin with the cache"]);
+    expect(await del(undefined, "pods")).toEqual(["DEL pods with the cache"]);
+    expect(await del(undefined, "builtin")).toEqual(["DEL builtin with builtin"]);
   });
 });
 

@@ -4,7 +4,7 @@ import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import { parseCachedConf } from "../cached-conf.ts";
 import type { AddSignals, Attachment } from "../chain.ts";
 import type { NetworkConf } from "../conf.ts";
-import { loadNetwork } from "../conf-dir.ts";
+import { type ConfDirs, loadFirstNetwork } from "../conf-dir.ts";
 import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE } from "../delegate-network.ts";
 import { CniError, cniCodes } from "../error.ts";
 import type { Cni } from "../network.ts";
@@ -35,8 +35,8 @@ export interface ExecuteCallDeps {
   readonly setDefaultRoute: SetDefaultRoute;
   /** Rooted at `/`. */
   readonly files: Pick<Files, "list" | "read">;
-  /** The folder with the network that is executed. */
-  readonly confDir: string;
+  /** The folders of the network that is executed: each call looks which one has it. */
+  readonly confDirs: ConfDirs;
   /** The secondary networks that pods select. */
   readonly definitions: NetworkDefinitions;
   /** The attachments that earlier calls have deleted; undefined in a process that executes one call. */
@@ -49,8 +49,8 @@ export interface ExecuteCallDeps {
 export type CallOutput = Readonly<Record<string, unknown>> | undefined;
 
 /**
- * Executes a call of the delegate, in the agent or in the delegate's own process. ADD takes the first network of the folder, as
- * runtimes do. CHECK and DEL take the network of the attachment from the cache, since the folder may have another one by now.
+ * Executes a call of the delegate, in the agent or in the delegate's own process. ADD takes the first network of the folders, as
+ * runtimes do. CHECK and DEL take the network of the attachment from the cache, since the folders may have another one by now.
  * Secondary networks come after it, and are deleted before it. Rejects as `Cni`; `undoSignal` is that of its `add`.
  */
 export async function executeCall(
@@ -72,15 +72,15 @@ async function executeVerb(
   { verb, attachment }: DelegateCall,
   signals: AddSignals,
 ): Promise<CallOutput> {
-  const { cni, cache, files, confDir, deleted, ages } = deps;
+  const { cni, cache, files, confDirs, deleted, ages } = deps;
   const { signal } = signals;
   switch (verb) {
     case "ADD": {
       deleted?.remove(attachment);
       // The record of a built-in network exists during ADD, and the wall clock may be set in between.
       ages?.resetAge(attachment.containerId);
-      const conf = await loadChain(files, confDir);
-      const result = await addPodNetworks(deps, conf, attachment, signals);
+      const { confDir, conf } = await loadChain(files, confDirs);
+      const result = await addPodNetworks({ ...deps, confDir }, conf, attachment, signals);
       ages?.resetAge(attachment.containerId);
       return formatResult(result, DELEGATE_VERSION);
     }
@@ -101,9 +101,9 @@ async function executeVerb(
 }
 
 async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, signal: AbortSignal): Promise<void> {
-  const { cni, cache, files, confDir, deleted } = deps;
-  const chain = await readChain(files, confDir);
-  const conf = chain instanceof Error ? undefined : chain;
+  const { cni, cache, files, confDirs, deleted } = deps;
+  const chain = await readChain(files, confDirs);
+  const conf = chain instanceof Error ? undefined : chain.conf;
   const ofChain = await readEntry(deps, conf, attachment);
   // The runtime's second DEL. With an entry, another process, such as berth cni, has added the attachment again.
   if (ofChain === undefined && deleted?.has(attachment) === true) return;
@@ -128,13 +128,13 @@ async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, 
  * would make no further call, and what that network has made would stay.
  */
 function throwIfTorn(
-  { cache, confDir }: Pick<ExecuteCallDeps, "cache" | "confDir">,
+  { cache }: Pick<ExecuteCallDeps, "cache">,
   unreadable: readonly UnreadableEntry[],
   { containerId, ifName }: Attachment,
-  chain: NetworkConf | CniError,
+  chain: ExecutedNetwork | CniError,
 ): void {
   const fileNameIn = (network: string) => cacheFileName({ network, containerId, ifName });
-  const usable = [DELEGATE_NETWORK, ...(chain instanceof CniError ? [] : [chain.name])].map(fileNameIn);
+  const usable = [DELEGATE_NETWORK, ...(chain instanceof CniError ? [] : [chain.conf.name])].map(fileNameIn);
   const torn = unreadable.find(
     ({ fileName }) => fileName.endsWith(`-${containerId}-${ifName}`) && !usable.includes(fileName),
   );
@@ -142,7 +142,7 @@ function throwIfTorn(
   const problem =
     chain instanceof CniError
       ? chain
-      : new CniError(cniCodes.invalidNetworkConf, `${confDir} has another network now, ${chain.name}`);
+      : new CniError(cniCodes.invalidNetworkConf, `${chain.confDir} has another network now, ${chain.conf.name}`);
   const file = cache.pathOf(torn.asideName);
   const unknown = `${file} does not say which network ${ifName} of ${containerId} has: ${torn.reason}`;
   const mend = chain instanceof CniError ? "mend the list" : "put the list of its network first again";
@@ -150,31 +150,35 @@ function throwIfTorn(
   throw new CniError(problem.code, `${problem.message}; ${unknown}; ${remedy}`, { cause: problem });
 }
 
-/** The network that is executed: the first one of the folder. Rejects with `CniError` code 7 if there is none, or it contains the delegate. */
-export async function loadChain(files: ExecuteCallDeps["files"], confDir: string): Promise<NetworkConf> {
-  const conf = await loadNetwork(files, confDir);
-  if (!containsDelegate(conf)) return conf;
+/** The network that is executed, and its folder. */
+type ExecutedNetwork = Awaited<ReturnType<typeof loadFirstNetwork>>;
+
+/** Rejects with `CniError` code 7 if there is no network, or it contains the delegate. */
+export async function loadChain(files: ExecuteCallDeps["files"], confDirs: ConfDirs): Promise<ExecutedNetwork> {
+  const loaded = await loadFirstNetwork(files, confDirs);
+  const { confDir, conf } = loaded;
+  if (!containsDelegate(conf)) return loaded;
   const message = `${confDir}: the network ${conf.name} contains ${DELEGATE_TYPE}, which would call itself without end; the list of berth cni install belongs into another folder`;
   throw new CniError(cniCodes.invalidNetworkConf, message);
 }
 
-/** As `loadChain`; undefined for a folder without a network, or with a broken file: DEL works without either. Rejects with `FilesError`. */
+/** As `loadChain`; undefined for folders without a network, or with a broken file: DEL works without either. Rejects with `FilesError`. */
 export async function chainIfUsable(
   files: ExecuteCallDeps["files"],
-  confDir: string,
+  confDirs: ConfDirs,
 ): Promise<NetworkConf | undefined> {
-  const chain = await readChain(files, confDir);
+  const chain = await readChain(files, confDirs);
   if (chain instanceof FilesError) throw chain;
-  return chain instanceof CniError ? undefined : chain;
+  return chain instanceof CniError ? undefined : chain.conf;
 }
 
 /** As `loadChain`, or its problem. */
 async function readChain(
   files: ExecuteCallDeps["files"],
-  confDir: string,
-): Promise<NetworkConf | CniError | FilesError> {
+  confDirs: ConfDirs,
+): Promise<ExecutedNetwork | CniError | FilesError> {
   try {
-    return await loadChain(files, confDir);
+    return await loadChain(files, confDirs);
   } catch (error) {
     if (error instanceof CniError || error instanceof FilesError) return error;
     throw error;

@@ -39,7 +39,7 @@ function createFixture() {
     },
     statSync: () => stat,
     mounts: { list: async () => [] },
-    confDir: "/c",
+    confDirs: ["/c"],
     inProcess: new Map([["berth", { call: async () => undefined }]]),
     binaries: {
       pathsOf: (type) => [`/b/${type}`],
@@ -177,7 +177,7 @@ describe("whether the network is still ready", () => {
       ),
     };
     const readiness = createNetworkReadiness({
-      ...{ clock, files, statSync, mounts, confDir: at("net.d") },
+      ...{ clock, files, statSync, mounts, confDirs: [at("net.d"), at("fallback.d")] },
       inProcess: new Map([["berth", { call: async () => undefined }]]),
       binaries: createPluginBinaries({ exec: createExec(), files, binDirs, env: {}, timeoutMs: 1_000 }),
     });
@@ -252,6 +252,26 @@ describe("whether the network is still ready", () => {
     expect(readiness.isStillReady()).toBe(true);
     await clock.advance(1);
     expect(readiness.isStillReady()).toBe(false);
+  });
+
+  test("a list that appears in an earlier folder serves from the next look on, and one that goes leaves the later folder's", async () => {
+    await rm(at("net.d/20-more.conflist"));
+    const { readiness, findProblem } = await createReady();
+    const [chain, aside] = [at("net.d/10-pods.conflist"), at("pods.conflist")];
+    await mkdir(at("fallback.d"));
+    await writeFile(at("fallback.d/10-builtin.conflist"), listOf("berth"));
+    expect(readiness.isStillReady()).toBe(true);
+    await rename(chain, aside);
+    expect([readiness.isStillReady(), await findProblem(), readiness.isStillReady()]).toEqual([false, undefined, true]);
+    await rename(aside, chain);
+    expect(readiness.isStillReady()).toBe(false);
+    expect([await findProblem(), readiness.isStillReady()]).toEqual([undefined, true]);
+    await writeFile(chain, "{");
+    expect(readiness.isStillReady()).toBe(false);
+    expect([await findProblem(), readiness.isStillReady()]).toEqual([
+      expect.stringContaining(`${chain} is not JSON`),
+      false,
+    ]);
   });
 
   test("before the first look, and after one that has found a problem, the network is not still ready", async () => {

@@ -11,7 +11,7 @@ import type { PluginCallRecord } from "../plugin-calls.ts";
 import { type ExecuteCallDeps, loadChain } from "./execute-call.ts";
 import { isUnchanged, mayStopAnswering } from "./file-changes.ts";
 
-export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<ExecuteCallDeps, "confDir"> {
+export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<ExecuteCallDeps, "confDirs"> {
   /** Rooted at `/`. */
   readonly files: ExecuteCallDeps["files"] & Pick<Files, "stat" | "readLink">;
   readonly statSync: StatSync;
@@ -56,7 +56,7 @@ interface ReadyNetwork {
  * left, and no event says so. Container runtimes ask whenever the kubelet asks them, which starts every plugin every few seconds on an
  * idle node. Here a network that was ready is asked again
  *
- * - when its list or a plugin's binary has changed,
+ * - when its list or a plugin's binary has changed, or an earlier folder has a list now,
  * - when an ADD of it has failed, whatever the code: 50 and 51 are codes of STATUS; for ADD a plugin uses codes of its own,
  * - after five minutes.
  *
@@ -64,7 +64,7 @@ interface ReadyNetwork {
  * does not matter, such as another list in the folder.
  */
 export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadiness {
-  const { files, statSync, confDir, clock } = deps;
+  const { files, statSync, confDirs, clock } = deps;
   let ready: ReadyNetwork | undefined;
   let network: string | undefined;
   let failedAdds = 0;
@@ -80,7 +80,7 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
     async findProblem(cni, signal) {
       try {
         const seen = recordStats(files);
-        const conf = await loadChain(seen.files, confDir);
+        const { conf } = await loadChain(seen.files, confDirs);
         network = conf.name;
         const fingerprint = await fingerprintOf(deps, conf, seen.note);
         const stats = (await mayStopAnswering(deps, [...seen.stats.keys()])) ? undefined : seen.stats;

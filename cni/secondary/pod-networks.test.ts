@@ -110,7 +110,7 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
     locks,
     timeLimit: unlimited,
     files: createFiles("/"),
-    confDir: join(folder, "net.d"),
+    confDirs: [join(folder, "net.d")] as const,
     ...api,
   };
   const execute = (verb: DelegateVerb, attachment: Attachment, undoSignal?: AbortSignal) =>

@@ -253,8 +253,8 @@ export const flagGroups: readonly FlagGroup[] = [
       standaloneFlag(
         "network",
         "string",
-        "the network that the agent executes as its owner; builtin: Berth's own, with the node's pod CIDRs (no kubelet flag)",
-        { default: "chain", allowed: networkSources },
+        "the network that the agent executes as its owner; chain: the first one of the folder that berth cni install was given; builtin: Berth's own, with the node's pod CIDRs; auto: chain, and on a standalone node whose folder has none builtin (no kubelet flag)",
+        { default: "auto", allowed: networkSources },
       ),
       standaloneFlag(
         "network-owner",

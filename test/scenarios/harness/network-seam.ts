@@ -4,6 +4,7 @@ import { definitionsOfStandaloneNode } from "../../../agent/serve/network/networ
 import type { Agent } from "../../../agent/wiring/agent.ts";
 import type { AttachmentLocks } from "../../../cni/attachment-locks.ts";
 import { YOUNG_FOR_MS } from "../../../cni/attachment-state.ts";
+import type { ConfDirs } from "../../../cni/conf-dir.ts";
 import type { AgentAnswer } from "../../../cni/delegate/ask-agent.ts";
 import { type AttachmentAges, createAttachmentAges } from "../../../cni/delegate/attachment-ages.ts";
 import { collectGarbage } from "../../../cni/delegate/collect-garbage.ts";
@@ -56,7 +57,7 @@ interface Executor {
   readonly locks: AttachmentLocks;
   /** Rooted at `/`. */
   readonly files: Files;
-  readonly confDir: string;
+  readonly confDirs: ConfDirs;
   readonly timeLimit: TimeLimit;
 }
 
@@ -259,7 +260,7 @@ export class NodeNetwork implements SandboxNetwork {
         createPluginCalls({ binaries: binaries.forCall(share, unlimited), inProcess: new Map(), clock }),
       ...{ cache, locks, timeLimit: unlimited },
     });
-    return { cni, cache, locks, timeLimit: unlimited, files, confDir };
+    return { cni, cache, locks, timeLimit: unlimited, files, confDirs: [confDir] };
   }
 
   /** The cache as the runtime's own libcni writes it. */

@@ -1,11 +1,12 @@
 // The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
 // and with one that is stopped or killed.
-import { afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { pollUntil, startStopwatch } from "../bed/poll-until.ts";
 import {
   added,
@@ -146,6 +147,69 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await node.viewAfterDel()).toEqual(nothing);
     }, 600_000);
 
+    describe("a standalone node whose folder has no list", () => {
+      const inSecond = { containerId: "77aa", netns: "/run/netns/second", hostPort: 8081 };
+      const ofBuiltin = (address: string) => ({ ...done, output: { ips: [{ address }] } });
+      const builtinAttachments = async () =>
+        (await readdir("/run/berth/network/berth/attachments").catch(ifAbsent([]))).toSorted();
+      beforeEach(() => node.removeChain());
+
+      test("has the built-in network, by the agent and without it, until a list appears, and again when it goes", async () => {
+        await node.startAgent({ source: "auto" });
+        expect(await node.networkReady()).toBe(true);
+        expect(await node.call("ADD", inSecond)).toMatchObject(ofBuiltin("10.241.0.2/24"));
+        await node.putChain({});
+        expect(await node.call("ADD")).toMatchObject(added);
+        expect(await node.call("CHECK", inSecond)).toMatchObject(done);
+        await node.killAgent();
+        expect(await node.call("DEL")).toMatchObject(done);
+        expect(await node.call("ADD")).toMatchObject(addedNext);
+        await node.removeChain();
+        for (const call of [inSecond, {}]) expect(await node.call("CHECK", call)).toMatchObject(done);
+        for (const call of [inSecond, {}]) expect(await node.call("DEL", call)).toMatchObject(done);
+        expect([await node.viewAfterDel(), await builtinAttachments()]).toEqual([nothing, []]);
+        expect(await node.call("ADD", inSecond)).toMatchObject(ofBuiltin("10.241.0.3/24"));
+        await node.startAgent({ source: "auto" });
+        expect(await node.call("DEL", inSecond)).toMatchObject(done);
+        expect([await node.viewAfterDel(), await builtinAttachments()]).toEqual([nothing, []]);
+      }, 600_000);
+
+      test("has a broken list instead, by the agent and without it, and pods of the built-in network can be deleted", async () => {
+        await node.startAgent({ source: "auto" });
+        expect(await node.call("ADD", inSecond)).toMatchObject(ofBuiltin("10.241.0.2/24"));
+        await writeFile(join(node.folder, "net.d/10-pods.conflist"), "{");
+        const isBroken = expect.stringContaining(`${node.folder}/net.d/10-pods.conflist is not JSON`);
+        expect(await node.networkReady()).toEqual(isBroken);
+        const refused = { exitCode: 1, output: { code: 6, msg: isBroken } };
+        expect(await node.call("ADD")).toMatchObject(refused);
+        await node.killAgent();
+        expect(await node.call("ADD")).toMatchObject(refused);
+        expect(await node.call("DEL", inSecond)).toMatchObject(done);
+        expect([await node.viewAfterDel(), await builtinAttachments()]).toEqual([nothing, []]);
+      }, 600_000);
+
+      test("keeps the pods of the built-in network when a list appears and garbage is collected, and deletes what has no sandbox", async () => {
+        await node.startAgent({ source: "auto" });
+        expect(await node.call("ADD", inSecond)).toMatchObject(ofBuiltin("10.241.0.2/24"));
+        expect(await node.call("ADD", { containerId: "lost" })).toMatchObject(ofBuiltin("10.241.0.3/24"));
+        await node.killAgent();
+        await node.putChain({});
+        const old = new Date(Date.now() - YOUNG_FOR_MS);
+        await rm(join(node.folder, "cache/results/berth-lost-eth0"));
+        for (const path of [
+          join(node.folder, "cache/results/berth-77aa-eth0"),
+          ...["77aa", "lost"].map((id) => `/run/berth/network/berth/attachments/${id}:eth0.json`),
+        ])
+          await utimes(path, old, old);
+        await node.startAgent({ source: "auto", sandboxes: ["77aa"] });
+        await pollUntil("the end of the collection", 20_000, async () => (await builtinAttachments()).length < 2);
+        expect(await builtinAttachments()).toEqual(["77aa:eth0.json"]);
+        expect(await node.call("CHECK", inSecond)).toMatchObject(done);
+        expect(await node.call("DEL", inSecond)).toMatchObject(done);
+        expect([await node.viewAfterDel(), await builtinAttachments()]).toEqual([nothing, []]);
+      }, 600_000);
+    });
+
     test("a stopped agent costs a call its time and no more, and DEL works when it goes on", async () => {
       const stopped = await node.startAgent();
       expect(await node.call("ADD")).toMatchObject(added);
@@ -277,6 +341,42 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
         expect(await node.viewAfterDel()).toEqual(nothing);
       }, 600_000);
     }
+
+    test("when a plugin is killed during STATUS, the condition names it, and the next look finds the network ready", async () => {
+      await node.putSlowPlugin();
+      await node.startAgent();
+      await node.hold("STATUS");
+      const failed = node.networkReady();
+      process.kill(await node.heldPlugin(), "SIGKILL");
+      expect(await failed).toMatch(/^Network plugin returns error: slow: .*was killed by SIGKILL/);
+      await node.letGo("STATUS");
+      for (let time = 0; time < 2; time++) expect(await node.networkReady()).toBe(true);
+      expect(await node.notes()).toEqual(["STATUS begins", "STATUS begins", "STATUS ends"]);
+    }, 600_000);
+
+    test("a GC whose plugin was killed is repeated, and collects; pods start meanwhile", async () => {
+      await node.putSlowPlugin();
+      const old = new Date(Date.now() - YOUNG_FOR_MS);
+      expect(await node.call("ADD", { containerId: "gone", netns: "/run/netns/second" })).toMatchObject(done);
+      await utimes(join(node.folder, "cache/results/pods-gone-eth0"), old, old);
+      await node.hold("GC");
+      await node.hold("DEL");
+      await node.startAgent({ sandboxes: ["3f2a"] });
+      for (const verb of ["DEL", "GC"]) {
+        process.kill(await node.heldPlugin(), "SIGKILL");
+        await node.letGo(verb);
+      }
+      // Not after the back-off, which is ten seconds.
+      expect(await node.call("ADD", { hostPort: 8081 })).toMatchObject(done);
+      const before = [...["ADD begins", "ADD ends"], ...["DEL begins", "GC begins"], ...["ADD begins", "ADD ends"]];
+      expect(await node.notes()).toEqual(before);
+      const collected = [...before, ...["DEL begins", "DEL ends", "GC begins", "GC ends"]];
+      await pollUntil("the second GC", 30_000, async () => (await node.notes()).length >= collected.length);
+      expect(await node.notes()).toEqual(collected);
+      expect((await node.view()).cached).toEqual(["pods-3f2a-eth0"]);
+      expect(await node.call("DEL")).toMatchObject(done);
+      expect(await node.viewAfterDel()).toEqual(nothing);
+    }, 600_000);
 
     test("a network namespace that is none is the plugin's error, with its code, by the agent and without it", async () => {
       const expected = {

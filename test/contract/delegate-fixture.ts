@@ -68,6 +68,7 @@ export async function createDelegateNode(form: DelegateForm) {
   return {
     ...{ folder, ...agents, ...held },
     putChain: (fields: object, ...after: readonly object[]) => putChain(folder, fields, ...after),
+    removeChain: () => rm(join(folder, "net.d/10-pods.conflist")),
     call: (verb: string, input: CallInput = {}) => callDelegate(form, folder, verb, input),
     view: () => viewOf(folder),
     viewAfterDel: () => viewAfterDel(folder),
@@ -94,6 +95,7 @@ function agentsOf(folder: string) {
   let agent: Bun.Subprocess<"ignore", "pipe", "inherit"> | undefined;
   return {
     async startAgent({ source = "chain", sandboxes = [] }: AgentProcess = {}) {
+      await rm(join(folder, "root/status.sock"), { force: true });
       const folders = [join(folder, "root"), join(folder, "runtime.d")];
       const listed = sandboxes.length === 0 ? [] : [sandboxes.join(",")];
       const argv = ["ip", ...inOuter, process.execPath, agentProcess, ...folders, source, ...listed];
@@ -102,6 +104,12 @@ function agentsOf(folder: string) {
       const printed = new TextDecoder().decode(value);
       if (printed !== "served\n") throw new Error(`the agent has printed ${JSON.stringify(printed)}`);
       return agent;
+    },
+    /** Reads the status of the agent: whether the network is ready, or why not. */
+    async networkReady(): Promise<true | string> {
+      const answer = await fetch("http://agent/", { unix: join(folder, "root/status.sock") });
+      const { status, message } = (await answer.json()) as { readonly status: boolean; readonly message: string };
+      return status || message;
     },
     async killAgent() {
       agent?.kill("SIGKILL");

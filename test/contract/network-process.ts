@@ -1,6 +1,9 @@
 // The agent's part of the network in a process of its own, which tests stop and kill. Arguments: root directory, delegate's
-// folder, `builtin` or `chain`, and the ready sandboxes of a runtime, which is listed once; without that argument it never is.
+// folder, `--network`, and the ready sandboxes of a runtime, which is listed once; without that argument it never is. A request on `status.sock`
+// of the root directory reads the condition NetworkReady.
 
+import { join } from "node:path";
+import { networkSources } from "../../agent/config/config.ts";
 import { createKubeletMetrics } from "../../agent/serve/metrics/kubelet-metrics.ts";
 import { openOwnedNetwork } from "../../agent/wiring/network-owner.ts";
 import { createEventSource } from "../../host/async/event-source.ts";
@@ -17,7 +20,7 @@ const sandboxes = (sandboxIds?.split(",") ?? []).map((id) =>
   PodSandbox.fromPartial({ id, state: PodSandboxState.SANDBOX_READY }),
 );
 const networkAuditDue = createEventSource();
-const source = wanted === "builtin" ? "builtin" : "chain";
+const source = networkSources.find((each) => each === wanted) ?? "chain";
 const hostFiles = createFiles("/");
 const network = await openOwnedNetwork(
   {
@@ -35,5 +38,12 @@ const network = await openOwnedNetwork(
 );
 await network?.serve(undefined, { onPluginCallFinished() {} });
 network?.audit({ runtime: { listPodSandbox: async () => sandboxes }, agent: { networkAuditDue } });
+const readStatus = network?.withCondition(async () =>
+  StatusResponse.fromPartial({ status: { conditions: [{ type: "NetworkReady", status: true }] } }),
+);
+Bun.serve({
+  unix: join(rootDir, "status.sock"),
+  fetch: async () => Response.json((await readStatus?.())?.status?.conditions[0]),
+});
 process.stdout.write("served\n");
 if (sandboxIds !== undefined) networkAuditDue.emit();

@@ -65,5 +65,7 @@ export function formatBuiltinList(
 ): string {
   const ranges = podCIDRs.map((subnet) => [{ subnet }]);
   const plugin = { type: BUILTIN_TYPE, bridge, ranges, capabilities: CAPABILITIES };
-  return `${JSON.stringify({ cniVersion: "1.1.0", name, plugins: [plugin] }, undefined, 2)}\n`;
+  // Otherwise each call looks for a folder with further plugins.
+  const list = { cniVersion: "1.1.0", name, loadOnlyInlinedPlugins: true, plugins: [plugin] };
+  return `${JSON.stringify(list, undefined, 2)}\n`;
 }

@@ -1,7 +1,7 @@
 import type { KubeletMetrics } from "./kubelet-metrics.ts";
 
 /** A call of a network plugin that has ended. */
-interface EndedPluginCall {
+interface FinishedPluginCall {
   readonly verb: string;
   /** Its `type`. */
   readonly plugin: string;
@@ -13,7 +13,7 @@ interface EndedPluginCall {
 /** Returns the function that records a call of a network plugin. */
 export function createPluginCallRecorder({
   kubelet,
-}: Pick<KubeletMetrics, "kubelet">): (call: EndedPluginCall) => void {
+}: Pick<KubeletMetrics, "kubelet">): (call: FinishedPluginCall) => void {
   return ({ verb, plugin, durationMs, error }) => {
     kubelet.observe("berth_cni_plugin_duration_seconds", durationMs / 1000, [plugin, verb]);
     if (error !== undefined) kubelet.add("berth_cni_plugin_errors_total", [plugin, verb]);

@@ -130,7 +130,7 @@ function describeFolder({ names, isKept, before }: ManifestFolder): string {
 }
 
 async function waitForAllPods(agent: Agent, folder: ManifestFolder): Promise<PodsOutcome> {
-  const up = await waitForPods(agent, folder, stopping.signal);
+  const up = await waitForPods(agent, folder, stopping.signal, (text) => printStep("waiting", text));
   if (stopping.signal.aborted) throw new Interrupted();
   return up;
 }

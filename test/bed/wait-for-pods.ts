@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { podState } from "../../agent/serve/local/pod-state.ts";
+import { joinWithAnd } from "../../proto/join-with-and.ts";
 import type { Agent } from "./agent.ts";
 import type { ManifestFolder } from "./manifests.ts";
 import { pollUntil, timeoutSignal } from "./poll-until.ts";
@@ -16,11 +17,19 @@ export interface PodsOutcome {
 /** The examples need no registry. A user's own pods may wait for one that does not answer, so the limit is shorter. */
 const timeLimitMs = ({ isKept }: ManifestFolder) => (isKept ? 20_000 : 60_000);
 
+/** The examples are up before. */
+const LONG_WAIT_MS = 5_000;
+
 /**
- * Waits until all pods of `folder` have reached their expected state, the time limit has passed, or `signal` aborts.
- * Throws {@link AgentEndedError} if the agent ends before.
+ * Waits until all pods of `folder` have reached their expected state, the time limit has passed, or `signal` aborts. Calls `onLongWait`
+ * once, after five seconds, with what it still waits for. Throws {@link AgentEndedError} if the agent ends before.
  */
-export async function waitForPods(agent: Agent, folder: ManifestFolder, signal: AbortSignal): Promise<PodsOutcome> {
+export async function waitForPods(
+  agent: Agent,
+  folder: ManifestFolder,
+  signal: AbortSignal,
+  onLongWait: (text: string) => void,
+): Promise<PodsOutcome> {
   await pollUntil("the agent to answer", 10_000, async () => {
     if (!agent.isRunning) throw await agentEndError(agent);
     // The agent does not listen at first; the timeout reports any other failure.
@@ -28,14 +37,25 @@ export async function waitForPods(agent: Agent, folder: ManifestFolder, signal: 
   });
   const timeLimit = timeoutSignal(timeLimitMs(folder));
   let listing: PodListing = { pods: [] };
-  for await (listing of agent.watch(AbortSignal.any([signal, timeLimit]))) {
-    const { pods, refused = [] } = listing;
-    // A refused manifest has no pod, or the pod of its last good version.
-    const isComplete = pods.length + refused.length >= folder.names.length;
-    if (isComplete && pods.every((pod) => isSettled(pod, folder))) return { listing, isSettled: refused.length === 0 };
+  const notice = setTimeout(() => onLongWait(describeWait(listing, folder)), LONG_WAIT_MS);
+  try {
+    for await (listing of agent.watch(AbortSignal.any([signal, timeLimit]))) {
+      const { pods, refused = [] } = listing;
+      // A refused manifest has no pod, or the pod of its last good version.
+      const isComplete = pods.length + refused.length >= folder.names.length;
+      if (isComplete && pods.every((pod) => isSettled(pod, folder)))
+        return { listing, isSettled: refused.length === 0 };
+    }
+    if (!signal.aborted && !timeLimit.aborted) throw await agentEndError(agent);
+    return { listing, isSettled: false };
+  } finally {
+    clearTimeout(notice);
   }
-  if (!signal.aborted && !timeLimit.aborted) throw await agentEndError(agent);
-  return { listing, isSettled: false };
+}
+
+function describeWait({ pods }: PodListing, folder: ManifestFolder): string {
+  const late = pods.filter((pod) => !isSettled(pod, folder)).map((pod) => `${pod.name} (${podState(pod)})`);
+  return `for ${joinWithAnd(late.length > 0 ? late : ["the first pods"])}, until ${timeLimitMs(folder) / 1_000} s have passed`;
 }
 
 /** The expected states of the examples that do not keep running. */

@@ -26,6 +26,17 @@ export function inNetworkNamespace(
   inNamespace(["--net"], file, `${what}, in a network namespace of its own`, register, prepare);
 }
 
+/** The same for a network namespace and a mount namespace: what tests mount hides the files of other suites that run meanwhile. */
+export function inNetworkAndMountNamespace(
+  file: string,
+  what: string,
+  register: () => void,
+  prepare?: () => Promise<unknown>,
+): void {
+  const flags = ["--net", "--mount", "--propagation", "private"];
+  inNamespace(flags, file, `${what}, in a network namespace and a mount namespace of its own`, register, prepare);
+}
+
 function inNamespace(
   flags: readonly string[],
   file: string,

@@ -4,6 +4,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import type { DoctorReport } from "../../cli/doctor/report.ts";
+import { builtBinary } from "../bed/agent.ts";
 import { ifAbsent } from "../bed/if-absent.ts";
 import { webImage, webPage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
@@ -33,6 +35,12 @@ async function startPod(name: string) {
 async function runningPod(name: string) {
   const [pod] = await node.waitUntilRunning(name);
   return { ip: pod!.ip, container: containerId(pod!), restarts: pod!.restarts };
+}
+
+/** What a command prints about this node, whatever its exit code. */
+async function berth(...command: readonly string[]): Promise<string> {
+  const argv = [...command, "--root-dir", node.paths.agentRoot];
+  return (await execa(builtBinary, argv, { reject: false, timeout: 60_000 })).stdout;
 }
 
 async function removePods(...names: readonly string[]) {
@@ -106,6 +114,24 @@ const registerTests = () => {
       for (const { ip } of [old, late]) await expectPage(ip);
       await removePods("old", "late");
       await expectNothing();
+      await removeList();
+    });
+
+    test("the log, doctor and berth cni list name the network that the agent executes, before and after a list appears", async () => {
+      const { agentRoot, cniConfDir } = node.paths;
+      const folder = join(agentRoot, "network-fallback.d");
+      await node.waitForLogLine("the agent executes the network of pods", folder);
+      const list = async () => await berth("cni", "list", "--conf-dir", cniConfDir);
+      const finding = async () => {
+        const { findings } = JSON.parse(await berth("doctor", "-o", "json")) as DoctorReport;
+        return findings.filter(({ check }) => check === "network").map(({ state, what }) => `${state}: ${what}`);
+      };
+      expect(await finding()).toEqual([`ok: the agent executes ${folder}/10-builtin.conflist with berth`]);
+      expect(await list()).toContain(`executes the first network of ${folder} for pods: `);
+      await networks.useChain();
+      const executed = `${cniConfDir}/10-berth.conflist with held-bridge, host-local and portmap`;
+      expect(await finding()).toEqual([`ok: the agent executes ${executed}`]);
+      expect(await list()).toContain(`executes the first network of ${cniConfDir} for pods: `);
       await removeList();
     });
 

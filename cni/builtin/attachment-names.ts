@@ -39,6 +39,9 @@ export const aliasPrefix = (network: string): string => `berth ${network} `;
 /** The alias of a bridge that this network has made. A bridge that existed before keeps its own alias. */
 export const bridgeAlias = (network: string): string => `berth ${network}`;
 
+/** Whether a bridge with this alias is one that a built-in network has made. */
+export const isBridgeAlias = (alias: string): boolean => /^berth [^ ]+$/.test(alias);
+
 /**
  * The hardware address for an IP address: the same one again when the address is used again, so that what neighbours have
  * learnt stays true. `0a:58` is what the bridge plugin has used for this.

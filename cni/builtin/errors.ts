@@ -14,4 +14,6 @@ export const builtinCodes = {
   mismatch: 105,
   /** The network belongs to another cache of results. */
   cache: 106,
+  /** The node reaches something in the subnet over another link. */
+  subnet: 107,
 } as const;

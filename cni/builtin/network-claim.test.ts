@@ -67,15 +67,17 @@ test("the refusal names the file, both caches, and what to do", () => {
   claimedBy("theirs");
   expect(() => claimNetwork(folder(), "pods", at("mine"))).toThrow(
     `the built-in network pods belongs to the cache ${at("theirs")}, as ${folder()}/claimed-by says, and this call has the cache ${at("mine")}. ` +
-      `Use --cache-dir ${at("theirs")}, give one of the two networks another name and another bridge, ` +
-      `or remove the network by berth cni uninstall --cache-dir ${at("theirs")}`,
+      "Give one of the two networks another name, bridge and ranges by a list of its own, " +
+      `or remove this one by berth cni uninstall --cache-dir ${at("theirs")}; by hand, berth cni takes --cache-dir ${at("theirs")}`,
   );
 });
 
-test("a look proposes the other cache alone, since the network may be in use", () => {
+test("a look does not propose the removal, since the network may be in use", () => {
   claimedBy("theirs");
   expect(() => checkClaim(folder(), "pods", at("mine"))).toThrow(
-    new RegExp(`and this call has the cache ${at("mine")}\\. Use --cache-dir ${at("theirs")}$`),
+    new RegExp(
+      `and this call has the cache ${at("mine")}\\. Give one .+ a list of its own; by hand, berth cni takes --cache-dir ${at("theirs")}$`,
+    ),
   );
 });
 

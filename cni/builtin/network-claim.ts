@@ -29,8 +29,8 @@ export function claimNetwork(folder: string, network: string, cacheDir: string):
 export function checkClaim(folder: string, network: string, cacheDir: string): void {
   const owner = findOtherOwner(folder, cacheDir);
   if (owner === undefined) return;
-  const whose = belongsTo({ folder, network, owner, cacheDir });
-  throw new CniError(cniCodes.notAvailable, `${whose}. Use --cache-dir ${owner}`);
+  const claim = { folder, network, owner, cacheDir };
+  throw new CniError(cniCodes.notAvailable, `${belongsTo(claim)}. ${SEPARATE}; ${byHand(claim)}`);
 }
 
 /** The other cache that a network belongs to; undefined if it belongs to none, to this one, or to one that no longer exists. */
@@ -56,11 +56,15 @@ type Claim = Readonly<Record<"folder" | "network" | "owner" | "cacheDir", string
 const belongsTo = ({ folder, network, owner, cacheDir }: Claim): string =>
   `the built-in network ${network} belongs to the cache ${owner}, as ${claimPath(folder)} says, and this call has the cache ${cacheDir}`;
 
-function refusal(claim: Claim): CniError {
-  const { owner } = claim;
-  const remedy = `Use --cache-dir ${owner}, give one of the two networks another name and another bridge, or remove the network by berth cni uninstall --cache-dir ${owner}`;
-  return new CniError(builtinCodes.cache, `${belongsTo(claim)}. ${remedy}`);
-}
+const refusal = (claim: Claim): CniError => {
+  const removal = `, or remove this one by berth cni uninstall --cache-dir ${claim.owner}`;
+  return new CniError(builtinCodes.cache, `${belongsTo(claim)}. ${SEPARATE}${removal}; ${byHand(claim)}`);
+};
+
+/** Two agents that shared a cache would take the pods of each other for ended ones. */
+const SEPARATE = "Give one of the two networks another name, bridge and ranges by a list of its own";
+
+const byHand = ({ owner }: Claim): string => `by hand, berth cni takes --cache-dir ${owner}`;
 
 function readClaim(folder: string): string | undefined {
   return ifPresent(() => readlinkSync(claimPath(folder)));

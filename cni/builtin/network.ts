@@ -1,13 +1,19 @@
-import { formatIp, formatPrefix, type IpPrefix, isInNetwork } from "../../host/ip-address.ts";
+import { formatIp, formatPrefix, type IpPrefix } from "../../host/ip-address.ts";
 import { listAddresses, removeAddress } from "../../host/netlink/addresses.ts";
 import { unlessCode } from "../../host/netlink/error.ts";
-import { createBridge, findLink, type Link, listLinks, readLink, setUp } from "../../host/netlink/links.ts";
+import { createBridge, findLink, type Link, listLinks, readLink, setAlias, setUp } from "../../host/netlink/links.ts";
 import { change, countRules, type MapEntry, readGeneration } from "../../host/netlink/nftables.ts";
 import { listRoutes } from "../../host/netlink/routes.ts";
-import { CniError, cniCodes } from "../error.ts";
-import { bridgeAlias, formatId, macOf } from "./attachment-names.ts";
+import { bridgeAlias, formatId, isBridgeAlias, macOf } from "./attachment-names.ts";
 import type { AttachmentRecord, AttachmentStore } from "./attachment-store.ts";
-import { builtinCodes } from "./errors.ts";
+import {
+  findEarlierAddresses,
+  gatewaysOf,
+  isSame,
+  type OtherNetwork,
+  refuseConflicts,
+  refuseOtherKind,
+} from "./conflicts.ts";
 import { findPresentEntries, hostPortsOf, openRecordedPorts } from "./host-ports.ts";
 import type { BuiltinConf } from "./network-conf.ts";
 import { addAddressWithIpv6, type NodeNetwork } from "./node-network.ts";
@@ -29,14 +35,14 @@ const DEFAULT_MTU = 1500;
 /**
  * Makes what all pods of a network share, as far as it is absent: the bridge with its gateways, forwarding, and the rules
  * with the host ports of the recorded attachments. `known` is the result of the last call: as long as all of it is there,
- * nothing is made; undefined makes all of it again. Throws `NetlinkError`, or `CniError` if the bridge or the name belongs to another network;
- * then nothing has changed.
+ * nothing is made; undefined makes all of it again. Throws `NetlinkError`, or `CniError` as `refuseConflicts` does; then nothing has changed.
  */
 export function ensureNetwork(
   node: NodeNetwork,
   conf: BuiltinConf,
   store: AttachmentStore,
   known: NetworkBridge | undefined,
+  readOthers: () => readonly OtherNetwork[],
 ): NetworkBridge {
   const fingerprint = fingerprintOf(conf);
   const bridge = findLink(node.route, conf.bridge);
@@ -44,9 +50,8 @@ export function ensureNetwork(
   const complete = isKnown ? keepIfComplete(node, conf, known) : undefined;
   if (complete !== undefined) return complete;
   const recorded = store.list();
-  refuseOtherBridge(conf, recorded);
   // Throws before anything has changed.
-  if (bridge !== undefined) findEarlierAddresses(node, conf, bridge);
+  refuseConflicts(node, conf, { bridge, recorded, others: readOthers() });
   const mtu = conf.mtu ?? defaultMtu(node);
   // By the folder a later removal finds what follows, even if no attachment is ever recorded.
   store.makeFolders();
@@ -136,74 +141,22 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
   }
   const bridge = present ?? readLink(node.route, conf.bridge);
   refuseOtherKind(conf, bridge);
+  // That of another built-in network, which has no pods any more.
+  const alias = bridgeAlias(conf.name);
+  if (isBridgeAlias(bridge.alias) && bridge.alias !== alias) setAlias(node.route, bridge, alias);
   if (!bridge.isUp) setUp(node.route, bridge);
   return bridge;
 }
 
-const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Array(14)), bits: 10 };
-
-/**
- * The addresses of the bridge, beside the gateways, that are from an earlier configuration of this network. Throws `CniError` if it is no
- * bridge, or has others: those of a bridge that this network has not made, or with ports, whose pods would lose their gateway.
- */
-function findEarlierAddresses(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
-  refuseOtherKind(conf, bridge);
-  const wanted = gatewaysOf(conf);
-  const present = listAddresses(node.route, bridge).filter(({ bytes }) => !isInNetwork(bytes, LINK_LOCAL));
-  const foreign = present.filter((each) => !wanted.some(isSame(each)));
-  const refuse = (what: string, remedy: string) => {
-    const [has, needs] = [foreign, wanted].map((all) => all.map(formatPrefix).join(", "));
-    const message = `the network ${conf.name}: the bridge ${bridge.name} has the address ${has} ${what}; this network needs ${needs}. ${remedy}, or set bridge to another name`;
-    return new CniError(builtinCodes.bridge, message);
-  };
-  if (foreign.length > 0 && listLinks(node.route).some(({ master }) => master === bridge.index))
-    throw refuse("and ports that use it", "Delete the pods of the other network");
-  if (foreign.length > 0 && readLink(node.route, bridge.name).alias !== bridgeAlias(conf.name))
-    throw refuse("of another program", "Remove the address");
-  return foreign;
-}
-
-function refuseOtherKind(conf: BuiltinConf, { kind }: Link): void {
-  if (kind === "bridge") return;
-  throw new CniError(
-    builtinCodes.bridge,
-    `the network ${conf.name}: the link ${conf.bridge} is ${kind === "" ? "no bridge" : `of the kind ${kind}`}; delete it, or set bridge to another name`,
-  );
-}
-
-/** The record, the addresses and the chain of masquerade have the name of the network: with two bridges, one would take them from the other's pods. */
-function refuseOtherBridge({ name, bridge }: BuiltinConf, recorded: readonly AttachmentRecord[]): void {
-  const others = recorded.filter(({ bridgeName = bridge }) => bridgeName !== bridge);
-  const [first] = others;
-  if (first === undefined) return;
-  const id = formatId(first);
-  const have =
-    others.length === 1
-      ? `the attachment ${id} of a network of this name has`
-      : `${others.length} attachments of a network of this name, such as ${id}, have`;
-  throw new CniError(
-    cniCodes.invalidNetworkConf,
-    `the network ${name}: bridge is ${bridge}, and ${have} the bridge ${first.bridgeName}. Give one of the two networks another name, or delete the pods on ${first.bridgeName}`,
-  );
-}
-
-/** Gives the bridge the gateways as its only addresses. Throws as `findEarlierAddresses`. */
+/** Gives the bridge the gateways as its only addresses. Throws as `findEarlierAddresses` does. */
 function ensureGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): void {
   for (const prefix of findEarlierAddresses(node, conf, bridge)) removeAddress(node.route, bridge, prefix);
   for (const prefix of findMissingGateways(node, conf, bridge))
     unlessCode(["EEXIST"], () => addAddressWithIpv6(node.route, bridge, prefix, node.setSysctl));
 }
 
-const isSame = (a: IpPrefix) => (b: IpPrefix) => formatPrefix(a) === formatPrefix(b);
-
 /** The gateways that the bridge does not have as addresses. */
 export function findMissingGateways(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
   const present = listAddresses(node.route, bridge);
   return gatewaysOf(conf).filter((each) => !present.some(isSame(each)));
 }
-
-/** The addresses of the bridge. */
-const gatewaysOf = ({ ranges }: BuiltinConf): readonly IpPrefix[] => {
-  const all = ranges.flat().map(({ gateway, subnet }) => ({ bytes: gateway, bits: subnet.bits }));
-  return all.filter((each, index) => all.findIndex((other) => formatPrefix(other) === formatPrefix(each)) === index);
-};

@@ -16,6 +16,7 @@ import { type AttachmentId, formatId } from "./attachment-names.ts";
 import { type AttachmentStore, createAttachmentStore } from "./attachment-store.ts";
 import { inspect } from "./check.ts";
 import { collectGarbage } from "./collect-garbage.ts";
+import { type OtherNetwork, refuseConflicts, refuseOtherKind } from "./conflicts.ts";
 import { detach } from "./detach.ts";
 import { builtinCodes } from "./errors.ts";
 import { openHostPorts } from "./host-ports.ts";
@@ -29,6 +30,7 @@ import {
   readValidAttachments,
 } from "./network-conf.ts";
 import { type NodeNetwork, openNodeNetwork } from "./node-network.ts";
+import { recordedNetworks } from "./recorded-attachments.ts";
 import { masqueradeChain, TABLE } from "./ruleset.ts";
 
 export interface BuiltinNetworkOptions {
@@ -50,6 +52,14 @@ interface Known {
   bridge: NetworkBridge | undefined;
 }
 
+/** The network of a call. */
+interface CalledNetwork {
+  readonly conf: BuiltinConf;
+  readonly store: AttachmentStore;
+  readonly known: Known;
+  readonly readOthers: () => readonly OtherNetwork[];
+}
+
 /**
  * The built-in network: a bridge, with a veth pair, addresses and routes for each pod, and rules of nftables for what leaves
  * the node and for host ports. Calls are synchronous and take about a millisecond, but for the removal of links, which
@@ -63,6 +73,15 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
   const node = () => {
     opened ??= openNodeNetwork(netlink, nodeNamespace, deferredRemovalClock);
     return opened;
+  };
+  const readOthers = (name: string): readonly OtherNetwork[] =>
+    recordedNetworks(folder)
+      .filter((other) => other !== name)
+      .map((other) => ({ name: other, attachments: openStore(join(folder, other)).list() }));
+  /** A network that has had the bridge before looks at it again, since another one may take it now. */
+  const forgetSharers = (bridge: string, known: Known) => {
+    for (const other of networks.values())
+      if (other !== known && other.bridge?.bridge.name === bridge) other.bridge = undefined;
   };
   return {
     async call(call, signal) {
@@ -81,7 +100,9 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
         networks.set(name, known);
         const conf = readNetworkConf(call.conf, { needsRanges: needsRanges(call) });
         if (cacheDir !== undefined) ensureOwner(call.verb, join(folder, name), name, cacheDir);
-        return await perform(node(), conf, store, known, call.verb, call);
+        const network: CalledNetwork = { conf, store, known, readOthers: () => readOthers(name) };
+        if (call.verb === "ADD") forgetSharers(conf.bridge, known);
+        return await perform(node(), network, call.verb, call);
       } catch (error) {
         throw toCniError(error);
       }
@@ -105,27 +126,26 @@ const needsRanges = ({ verb, capabilities = [] }: PluginCall): boolean =>
 
 async function perform(
   node: NodeNetwork,
-  conf: BuiltinConf,
-  store: AttachmentStore,
-  known: Known,
+  network: CalledNetwork,
   verb: Exclude<CniVerb, "DEL">,
   call: PluginCall,
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const { conf, store, known } = network;
   switch (verb) {
     case "ADD":
-      return await add(node, conf, store, known, call);
+      return await add(node, network, call);
     case "CHECK":
       check(node, conf, store, call);
       return undefined;
     case "STATUS":
-      status(node, conf);
+      status(node, network);
       return undefined;
     case "GC": {
       const valid = readValidAttachments(call.conf);
       await collectGarbage(node, conf, store, valid);
       // Looks at everything, and puts back what another program has removed, as long as pods need it. Without ranges the next ADD does.
       if (store.list().length > 0 && conf.ranges.length > 0)
-        known.bridge = ensureNetwork(node, conf, store, known.bridge && { ...known.bridge, generation: undefined });
+        ensureKnown(node, network, known.bridge && { ...known.bridge, generation: undefined });
       return undefined;
     }
   }
@@ -168,7 +188,17 @@ function problemOf(node: NodeNetwork, namespace: NetworkNamespace): string | und
   return node.isOwn(namespace) ? "the network namespace of the node; a pod's own one is expected" : undefined;
 }
 
-async function add(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore, known: Known, call: PluginCall) {
+function ensureKnown(
+  node: NodeNetwork,
+  { conf, store, known, readOthers }: CalledNetwork,
+  bridge: NetworkBridge | undefined,
+): NetworkBridge {
+  known.bridge = ensureNetwork(node, conf, store, bridge, readOthers);
+  return known.bridge;
+}
+
+async function add(node: NodeNetwork, called: CalledNetwork, call: PluginCall) {
+  const { conf, store, known } = called;
   if (call.conf["prevResult"] !== undefined)
     throw new CniError(
       cniCodes.invalidNetworkConf,
@@ -177,8 +207,7 @@ async function add(node: NodeNetwork, conf: BuiltinConf, store: AttachmentStore,
   const id = idOf(call);
   const namespace = openPodNamespace(node, call.netns);
   try {
-    const network = ensureNetwork(node, conf, store, known.bridge);
-    known.bridge = network;
+    const network = ensureKnown(node, called, known.bridge);
     const present = store.find(id);
     if (present !== undefined) {
       // ADD again: after a call that was killed, or by a runtime that has not got the answer.
@@ -253,14 +282,15 @@ function addressesOfResult(result: unknown): readonly unknown[] | undefined {
   return result.ips.map((ip: unknown) => (typeof ip === "object" && ip !== null && "address" in ip ? ip.address : ip));
 }
 
-/** Throws `CniError` with code 50 if ADD cannot succeed: without nftables, or with a link of another kind in the bridge's place. */
-function status(node: NodeNetwork, conf: BuiltinConf): void {
+/** Throws `CniError` with code 50 if ADD cannot succeed: without nftables, or since the bridge, the name or a subnet belongs to something else. */
+function status(node: NodeNetwork, { conf, store, readOthers }: CalledNetwork): void {
   try {
     hasChain(node.netfilter, TABLE, masqueradeChain(conf.name));
+    const bridge = findLink(node.route, conf.bridge);
+    if (bridge !== undefined) refuseOtherKind(conf, bridge);
+    // Without ranges, ADD gets them from the runtime.
+    if (conf.ranges.length > 0) refuseConflicts(node, conf, { bridge, recorded: store.list(), others: readOthers() });
   } catch (error) {
     throw new CniError(cniCodes.notAvailable, toCniError(error).message, { cause: error });
   }
-  const bridge = findLink(node.route, conf.bridge);
-  if (bridge !== undefined && bridge.kind !== "bridge")
-    throw new CniError(cniCodes.notAvailable, `the network ${conf.name}: the link ${conf.bridge} is no bridge`);
 }

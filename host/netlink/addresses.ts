@@ -8,6 +8,7 @@ import {
   type NetlinkMessage,
   NLM_F_CREATE,
   NLM_F_EXCL,
+  readU32,
   u32,
 } from "./codec.ts";
 import { unlessCode } from "./error.ts";
@@ -76,6 +77,20 @@ export function listAddresses(socket: NetlinkSocket, link: Pick<Link, "index" | 
     what: `list the addresses of ${link.name}`,
   };
   return socket.dump(request).map(toPrefix);
+}
+
+/** An address of a link, by the link's index. */
+export interface LinkAddress extends IpPrefix {
+  readonly link: number;
+}
+
+/** The addresses of all links. */
+export function listAllAddresses(socket: NetlinkSocket): readonly LinkAddress[] {
+  const body = concat(Uint8Array.of(0, 0, 0, 0), u32(0));
+  const request = { type: RTM_GETADDR, flags: 0, body, attributes: [], what: "list the addresses of all links" };
+  return socket
+    .dump(request)
+    .map((message) => ({ ...toPrefix(message), link: readU32(message.payload.subarray(4)) ?? 0 }));
 }
 
 function toPrefix({ payload }: NetlinkMessage): IpPrefix {

@@ -352,7 +352,7 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
     });
     expect(await node.failureOf("STATUS")).toMatchObject({
       code: 50,
-      message: "the network pods: the link berth0 is no bridge",
+      message: expected,
     });
   });
 
@@ -374,12 +374,61 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
     await node.call("DEL", earlier.id);
     await node.addPod("c1");
     expect(outputIn(node.namespace, "ip", "addr", "show", "berth0")).not.toContain("10.77.0.1");
-    const change = { name: "other", ranges: [[{ subnet: "10.77.0.0/24" }]] };
-    expect(await node.failureOf("ADD", { netns: node.namespaces.create().path, conf: change })).toMatchObject({
-      code: 103,
-      message:
-        "the network other: the bridge berth0 has the address 10.88.0.1/24, fd00:88::1/64 and ports that use it; this network needs 10.77.0.1/24. Delete the pods of the other network, or set bridge to another name",
-    });
+  });
+
+  const other = { name: "other", ranges: [[{ subnet: "10.77.0.0/24" }]] };
+  test.each<[string, Conf]>([
+    ["the same addresses", { name: "other" }],
+    ["other addresses", other],
+  ])(
+    "the bridge of a built-in network with pods, for a network with %s, and takes it without them",
+    async (_name, change) => {
+      const pods = [await node.addPod("c1"), await node.addPod("c2")];
+      const message =
+        "the network other: the built-in network pods has 2 attachments, such as c1:eth0, on the bridge berth0. Set bridge to another name, or delete those pods";
+      expect(await node.failureOf("STATUS", { conf: change })).toMatchObject({ code: 50, message });
+      const input = { containerId: "c3", netns: node.namespaces.create().path, conf: change };
+      expect(await node.failureOf("ADD", input)).toMatchObject({ code: 103, message });
+      for (const pod of pods) await node.call("CHECK", pod.id);
+      for (const pod of pods) await node.call("DEL", pod.id);
+      await node.call("STATUS", { conf: change });
+      expect(ipsOf(await node.call("ADD", input))[0]).toBe(change === other ? "10.77.0.2" : "10.88.0.2");
+      expect(outputIn(node.namespace, "ip", "link", "show", "berth0")).toContain("alias berth other");
+      // The first network may have it again in the same way.
+      const back = { containerId: "c4", netns: node.namespaces.create().path };
+      expect(await node.failureOf("ADD", back)).toMatchObject({ code: 103 });
+      await node.call("DEL", input);
+      await node.call("ADD", back);
+      await node.call("CHECK", back);
+    },
+  );
+
+  test.each<[string, string, string, string]>([
+    ["an address", "10.88.0.5/16", "", "10.88.0.0/24 contains 10.88.0.5, the node's address on up0"],
+    [
+      "a gateway",
+      "10.88.7.5/16",
+      "default via 10.88.0.1",
+      "10.88.0.0/24 contains 10.88.0.1, a gateway of the node on up0",
+    ],
+    [
+      "a network",
+      "10.9.0.5/16",
+      "10.88.0.128/25",
+      "10.88.0.0/24 contains 10.88.0.128/25, which the node reaches over up0",
+    ],
+    ["IPv6", "fd00:88::9/64", "", "fd00:88::/64 contains fd00:88::9, the node's address on up0"],
+  ])("a subnet with %s of the node", async (_name, address, route, words) => {
+    createBridge(node.route, { name: "up0", mtu: 1500, mac });
+    addAddress(node.route, readLink(node.route, "up0"), prefix(address));
+    if (route !== "") outputIn(node.namespace, "ip", "route", "add", ...route.split(" "), "dev", "up0");
+    const message = `the network pods: ${words}. Set ranges, or podCIDR of the node, to a subnet that the node does not use`;
+    expect(await node.failureOf("STATUS")).toMatchObject({ code: 50, message });
+    expect(await node.failureOf("ADD", { netns: node.namespaces.create().path })).toMatchObject({ code: 107, message });
+    expect(outputIn(node.namespace, "ip", "-o", "link")).not.toContain("berth0");
+    deleteLink(node.route, "up0");
+    await node.call("STATUS");
+    await node.addPod("c1");
   });
 
   const lan = { bridge: "lan0", ranges: [[{ subnet: "10.99.0.0/24" }]] };

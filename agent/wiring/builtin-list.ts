@@ -20,6 +20,8 @@ export interface BuiltinListOptions {
 export interface BuiltinList {
   /** Why there is no list; undefined if there is one. */
   problem(): string | undefined;
+  /** Tries a write that has failed again. */
+  retry(): Promise<void>;
   /** The pod CIDRs of the Node object, which has none at first. */
   setPodCIDRs(podCIDRs: readonly string[]): void;
   /** Resolves when no write is under way. */
@@ -29,13 +31,23 @@ export interface BuiltinList {
 const NO_CIDR = "--network=builtin: the Node object has no pod CIDR yet, which gives pods their addresses";
 const MAX_FILE_BYTES = 1 << 16;
 
-/** Makes the folder; on a standalone node also the list. The list of an earlier start stays until the Node object is known. Rejects with `FilesError`. */
+/**
+ * Makes the folder; on a standalone node also the list. The list of an earlier start stays until the Node object is known. Rejects with
+ * `FilesError`, but not with the use `withoutChain`: the node may have a chain, and the list is a problem only without one.
+ */
 export async function openBuiltinList(options: BuiltinListOptions): Promise<BuiltinList> {
   const { files, socket, use, standaloneCIDRs, log } = options;
   const path = builtinListOf(socket, use);
   let podCIDRs = standaloneCIDRs ?? [];
+  let hasList = false;
+
+  async function findList(): Promise<void> {
+    await files.makeFolder(dirname(path), 0o755);
+    hasList = (await files.stat(path)) !== undefined;
+  }
 
   async function write(): Promise<void> {
+    await findList();
     const text = formatBuiltinList(podCIDRs);
     if (hasList && (await files.read(path, MAX_FILE_BYTES)) === text) return;
     await files.write(path, text, 0o644);
@@ -43,19 +55,31 @@ export async function openBuiltinList(options: BuiltinListOptions): Promise<Buil
     if (use === "replacesChain") log.info({ podCIDRs }, "the built-in network has its addresses");
   }
 
-  await files.makeFolder(dirname(path), 0o755);
-  let hasList = (await files.stat(path)) !== undefined;
-  if (standaloneCIDRs !== undefined) await write();
   let failure: string | undefined;
   const worker = createCoalescingWorker(async () => {
-    failure = undefined;
-    await write().catch((error: unknown) => {
-      failure = `--network=builtin: its list cannot be written: ${messageOf(error)}`;
-      log.error({ err: error }, `cannot write ${path}; the next change of the Node object tries again`);
-    });
+    const earlier = failure;
+    failure = await write().then(
+      () => undefined,
+      (error: unknown) => `the list of the built-in network cannot be written: ${messageOf(error)}`,
+    );
+    if (failure !== undefined && failure !== earlier)
+      log.error(
+        { path, reason: failure },
+        "the built-in network has no list; the next look at the network tries again",
+      );
   });
+  async function tryWrite(): Promise<void> {
+    worker.wake();
+    await worker.settled();
+  }
+
+  if (use === "withoutChain") await tryWrite();
+  else await (standaloneCIDRs === undefined ? findList() : write());
   return {
     problem: () => (hasList ? undefined : (failure ?? NO_CIDR)),
+    async retry() {
+      if (failure !== undefined) await tryWrite();
+    },
     setPodCIDRs(changed) {
       const isDone = failure === undefined && Bun.deepEquals(changed, podCIDRs);
       if (standaloneCIDRs !== undefined || changed.length === 0 || isDone) return;

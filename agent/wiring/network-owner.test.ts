@@ -12,7 +12,7 @@ import { aborted } from "../../host/async/abort.ts";
 import { createEventSource } from "../../host/async/event-source.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec, type Exec, ExecError } from "../../host/exec.ts";
-import { createFiles, type Files } from "../../host/fs/files.ts";
+import { createFiles, type Files, FilesError } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
 import { statSync } from "../../host/fs/stat-sync.ts";
 import { takeLock } from "../../host/lock.ts";
@@ -479,6 +479,63 @@ describe("--network=auto", () => {
     await rename(join(folder, "aside"), chain());
     for (let time = 0; time < 2; time++) expect(await networkReady(network)).toBe("ready");
     expect(asked).toEqual([`${folder}/bin/bridge STATUS`]);
+  });
+
+  describe("on a full disk", () => {
+    const full = "has no space left";
+    /** Files with a disk that keeps its folder of lists from being made, or a list from being written. */
+    function fillDisk(call: "makeFolder" | "write") {
+      const disk = { isFull: true, tries: 0 };
+      const real = createFiles("/");
+      const refuse = async (path: string, work: () => Promise<void>) => {
+        if (!path.startsWith(join(folder, "root/network"))) return await work();
+        disk.tries += 1;
+        if (disk.isFull) throw new FilesError("ENOSPC", path, `${path} ${full}`);
+        await work();
+      };
+      const files: Files = {
+        ...real,
+        [call]: (path: string, ...rest: readonly never[]) =>
+          refuse(path, () => (real[call] as (...args: readonly unknown[]) => Promise<void>)(path, ...rest)),
+      };
+      return { disk, files };
+    }
+
+    test.each(["makeFolder", "write"] as const)(
+      "a standalone node has the network of its list; without one it is not ready, and says why, until there is space (%s)",
+      async (call) => {
+        await makeNetwork();
+        const { disk, files } = fillDisk(call);
+        const log = new FakeLog();
+        const network = await open("auto", listWith(own()), auto, undefined, { hostFiles: files, log });
+        expect(log.lines.map(({ level, fields }) => [level, fields["path"]])).toEqual([
+          ["error", join(folder, "root/network-fallback.d/10-builtin.conflist")],
+        ]);
+        for (let time = 0; time < 3; time++) expect(await networkReady(network)).toBe("ready");
+        const { tries } = disk;
+        expect(await networkReady(network)).toBe("ready");
+        expect(disk.tries).toBe(tries);
+        await writeFile(chain(), "{");
+        expect(await networkReady(network)).toContain("is not JSON");
+        await rm(chain());
+        for (let time = 0; time < 2; time++)
+          expect(await networkReady(network)).toMatch(
+            new RegExp(
+              `^NetworkPluginNotReady: Network plugin returns error: the list of the built-in network cannot be written: .*${full}$`,
+            ),
+          );
+        expect(log.lines.length).toBe(1);
+        disk.isFull = false;
+        expect([await networkReady(network), await ofDelegate()]).toEqual([ofBuiltin, "berth"]);
+      },
+    );
+
+    test("--network=builtin is no start", async () => {
+      const { files } = fillDisk("write");
+      await expect(
+        open("auto", listWith(own()), { source: "builtin" }, undefined, { hostFiles: files }),
+      ).rejects.toMatchObject({ name: "StartError", message: expect.stringContaining(full) });
+    });
   });
 
   test.each<[string, Partial<Config["network"]>, Config["clusterConfigSource"]]>([

@@ -165,8 +165,14 @@ async function openNetwork(
     ...{ files, confDirs, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
   };
   const readiness = createNetworkReadiness({ ...deps, statSync, mounts });
-  const readProblem = (timeoutMs: number) =>
-    findProblemWithin(timeoutMs, (timeLimit) => executor.createCni(record, timeLimit), { readiness, confDirs, clock });
+  const readProblem = async (timeoutMs: number) => {
+    await list?.retry();
+    const createCni = (timeLimit: TimeLimit) => executor.createCni(record, timeLimit);
+    const problem = await findProblemWithin(timeoutMs, createCni, { readiness, confDirs, clock });
+    const listProblem = list?.problem();
+    if (problem === undefined || listProblem === undefined) return problem;
+    return (await hasConfiguration(files, confDirs)) ? problem : listProblem;
+  };
   const createExecute = (definitions: NetworkDefinitions): NetworkServerOptions["execute"] => {
     return (call, onCall, signal, undoSignal) => {
       const timeLimit = createTimeLimit(call.timeLeftMs, clock, signal);
@@ -184,7 +190,7 @@ async function openNetwork(
       // An idle node gets here every few seconds: then this makes no call but stat(2), and no timer.
       const isStillReady = readiness.isStillReady();
       const problem = isStillReady ? undefined : readProblem(options?.deadlineMs ?? STATUS_TIMEOUT_MS);
-      return withNetworkProblem(await status(options), list?.problem() ?? (await problem));
+      return withNetworkProblem(await status(options), await problem);
     },
     async serve(cluster, { onPluginCallFinished }) {
       const readStatus = (uid: string) => readCachedStatus(executor.cache, uid);
@@ -215,6 +221,14 @@ async function openNetwork(
       };
     },
   };
+}
+
+/** Whether a folder decides, also by a file or a folder that cannot be read. */
+async function hasConfiguration(files: Pick<Files, "list" | "read">, confDirs: ConfDirs): Promise<boolean> {
+  return await readConfDirs(files, confDirs).then(
+    ({ found }) => found.length > 0,
+    () => true,
+  );
 }
 
 interface NetworkProblemDeps {

@@ -552,6 +552,27 @@ describe("--network=auto", () => {
     },
   );
 
+  test.each<[string, NetworkOwner, string | undefined]>([
+    ["the owner is runtime", "runtime", undefined],
+    ["the delegate belongs to another agent", "auto", "/other/cni.sock"],
+  ])(
+    "after a standalone start an agent that does not own the network leaves a delegate no built-in one: %s",
+    async (_, owner, socket) => {
+      await open("auto", listWith(own()), auto);
+      expect(await ofDelegate()).toBe("berth");
+      const ofOther = join(folder, "network-fallback.d");
+      await mkdir(ofOther);
+      expect(await open(owner, socket && listWith(socket), auto, inCluster)).toBeUndefined();
+      expect([await ofDelegate(), (await stat(ofOther)).isDirectory()]).toEqual([undefined, true]);
+    },
+  );
+
+  test("an agent that does not own the network keeps the list of --network=builtin", async () => {
+    await open("auto", listWith(own()), { source: "builtin" });
+    await open("runtime", undefined, auto);
+    expect(await ofDelegate()).toBe("berth");
+  });
+
   test("a start with another --network removes the list of the one before", async () => {
     const kept = async () => (await readdir(join(folder, "root"))).filter((name) => name.startsWith("network"));
     const found = [];

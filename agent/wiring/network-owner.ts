@@ -3,6 +3,7 @@ import { type ConfDirs, readConfDirs } from "../../cni/conf-dir.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import {
   type BuiltinUse,
+  builtinFolderOf,
   builtinUseOf,
   chainFoldersOf,
   standaloneRanges,
@@ -93,7 +94,10 @@ export async function openOwnedNetwork(
   const { hostFiles, root, log } = adapters;
   const socket = root.path(NETWORK_SOCKET);
   const owner = await requireNetworkOwner(config.network, socket, adapters);
-  if (owner.by === "runtime") return undefined;
+  if (owner.by === "runtime") {
+    await removeFallback(hostFiles, socket);
+    return undefined;
+  }
   const { delegate } = owner;
   const isInCluster = config.clusterConfigSource !== undefined;
   const standaloneCIDRs = isInCluster ? undefined : standaloneRanges(podCIDRs);
@@ -137,6 +141,16 @@ async function openListOf(
   } catch (error) {
     return toStartError("cannot keep the list of the built-in network", ROOT_DIR_HINT)(error);
   }
+}
+
+/**
+ * Removes the list that an earlier start as a standalone node has kept: the runtime may still call the delegate, which would make pods of the
+ * built-in network, also on a node that has joined a cluster.
+ */
+async function removeFallback(files: Pick<Files, "remove">, socket: string): Promise<void> {
+  await files
+    .remove(builtinFolderOf(socket, "withoutChain"))
+    .catch(toStartError("cannot remove the list of the built-in network", ROOT_DIR_HINT));
 }
 
 async function openNetwork(

@@ -34,7 +34,14 @@ async function execute(conf: DelegateConf, call: DelegateCall, signal: AbortSign
   const { files, executor } = createLocalExecutor(conf, "berth-cni");
   const confDirs = await findChainFolders(files, conf);
   const timeLimit = createTimeLimit(call.timeLeftMs, createClock(), signal);
-  const deps = { ...executor, cni: executor.createCni(() => {}, timeLimit), timeLimit, files, confDirs };
+  const deps = {
+    ...executor,
+    cni: executor.createCni(() => {}, timeLimit),
+    timeLimit,
+    files,
+    confDirs,
+    chainDir: conf.confDir,
+  };
   return await executeCall({ ...deps, definitions: definitionsOfAgent(conf) }, call, signal);
 }
 

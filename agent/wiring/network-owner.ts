@@ -160,7 +160,7 @@ async function openNetwork(
   adapters: NetworkAdapters,
 ): Promise<Omit<OwnedNetwork, "onRuntimeBack">> {
   const { hostFiles: files, statSync, mounts, clock, log, metrics } = adapters;
-  const { confDirs, socket } = delegate;
+  const { confDir: chainDir, confDirs, socket } = delegate;
   // Loaded lazily: most nodes leave the network to the runtime.
   const [{ executeCall }, { collectGarbage }, { createNetworkReadiness }, { readCachedStatus }, executor] =
     await Promise.all([
@@ -193,7 +193,7 @@ async function openNetwork(
       const podCni = executor.createCni((pluginCall) => {
         for (const receive of [record, readiness.onCall, onCall]) receive(pluginCall);
       }, timeLimit);
-      const execution = { ...executor, cni: podCni, timeLimit, files, confDirs, definitions, deleted, ages };
+      const execution = { ...executor, cni: podCni, timeLimit, files, confDirs, chainDir, definitions, deleted, ages };
       const execute = () => executeCall(execution, call, signal, undoSignal);
       return measureDuration(clock, execute, (durationMs) => recordDelegateCall(call.verb, durationMs));
     };

@@ -87,6 +87,7 @@ async function run(
     timeLimit,
     files,
     confDirs,
+    chainDir: "/c",
     definitions,
     deleted,
     ages,

@@ -37,6 +37,8 @@ export interface ExecuteCallDeps {
   readonly files: Pick<Files, "list" | "read">;
   /** The folders of the network that is executed: each call looks which one has it. */
   readonly confDirs: ConfDirs;
+  /** The folder with the networks of the node, also where another one of `confDirs` has the network that is executed. */
+  readonly chainDir: string;
   /** The secondary networks that pods select. */
   readonly definitions: NetworkDefinitions;
   /** The attachments that earlier calls have deleted; undefined in a process that executes one call. */

@@ -10,7 +10,7 @@ const defaultText = '{"cniVersion":"1.0.0","name":"pods","plugins":[{"type":"bri
 const load = (config: string, cniArgs?: object, name = "lan", defaultNetwork = defaultText) =>
   loadDefinition(
     files,
-    "/c",
+    { chainDir: "/c", confDir: "/d" },
     { namespace: "infra", name, config },
     cniArgs as Readonly<Record<string, unknown>>,
     parseNetworkConf(defaultNetwork, "the default network"),
@@ -97,7 +97,7 @@ const refused: readonly (readonly [what: string, config: string, code: number, m
     "the default network's name with another configuration",
     '{"name":"pods","type":"bridge","bridge":"br1"}',
     7,
-    'the NetworkAttachmentDefinition infra/lan: name: found "pods", must be another one: the default network in /c has it with another configuration',
+    'the NetworkAttachmentDefinition infra/lan: name: found "pods", must be another one: the default network in /d has it with another configuration',
   ],
   [
     "the default network's name with one plugin more",

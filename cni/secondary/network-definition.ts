@@ -13,6 +13,13 @@ export interface NetworkDefinition {
   readonly config: string;
 }
 
+export interface NetworkFolders {
+  /** The folder with the networks of the node, also where the agent executes the built-in one instead. */
+  readonly chainDir: string;
+  /** The folder with the default network. */
+  readonly confDir: string;
+}
+
 /**
  * The network that a definition means: its own configuration, whose name defaults to the definition's; without one that of
  * the file whose network has the definition's name. `cniArgs` are merged into the `args` of each plugin. NPWG standard, sections 3.4.1 and
@@ -22,7 +29,7 @@ export interface NetworkDefinition {
  */
 export async function loadDefinition(
   files: Parameters<typeof loadNetwork>[0],
-  confDir: string,
+  { chainDir, confDir }: NetworkFolders,
   { namespace, name, config }: NetworkDefinition,
   cniArgs: Readonly<Record<string, unknown>> | undefined,
   defaultConf: Pick<NetworkConf, "name" | "plugins">,
@@ -30,7 +37,7 @@ export async function loadDefinition(
   const where = `the NetworkAttachmentDefinition ${namespace}/${name}`;
   const conf =
     config.trim() === ""
-      ? await loadNetwork(files, confDir, name)
+      ? await loadNetwork(files, chainDir, name)
       : parseNetworkConf(withDefaultName(config, name), where);
   if (conf.plugins.length === 0) throw invalid(`${where}: plugins: found none, must be a list of at least one plugin`);
   if (containsDelegate(conf)) throw invalid(`${where} contains ${DELEGATE_TYPE}, which would call itself without end`);

@@ -34,6 +34,7 @@ const lan = { type: "macvlan", capabilities: { mac: true, portMappings: true, cg
 const definitionsInApi: Readonly<Record<string, object>> = {
   "shop/lan": { cniVersion: "1.0.0", ...lan },
   "infra/store": { cniVersion: "1.0.0", type: "vlan" },
+  "infra/of-node": {},
   "infra/early": { cniVersion: "0.3.1", type: "ptp" },
 };
 
@@ -62,6 +63,8 @@ interface Faults {
   /** Called with `VERB type` before each call of a plugin; it may throw. */
   readonly onCall?: (call: string) => void | Promise<void>;
   readonly onPublish?: () => void;
+  /** The folder with the default network. */
+  readonly confDir?: string;
 }
 
 const failOn = (call: string, isFixed = () => false) => ({
@@ -70,7 +73,7 @@ const failOn = (call: string, isFixed = () => false) => ({
   },
 });
 
-function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new AbortController()) {
+function createFixture({ onCall, onPublish, confDir = "net.d" }: Faults = {}, { signal } = new AbortController()) {
   const calls: PluginCall[] = [];
   const routes: unknown[] = [];
   const published: { readonly pod: NetworkPod; readonly status: unknown }[] = [];
@@ -89,7 +92,7 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
     async read({ namespace, name }) {
       const config = definitionsInApi[`${namespace}/${name}`];
       if (config === undefined) throw new CniError(7, `${namespace}/${name} not found`);
-      return { namespace, name, config: JSON.stringify(config) };
+      return { namespace, name, config: name === "of-node" ? "" : JSON.stringify(config) };
     },
     async publishStatus(pod, status) {
       onPublish?.();
@@ -110,7 +113,8 @@ function createFixture({ onCall, onPublish }: Faults = {}, { signal } = new Abor
     locks,
     timeLimit: unlimited,
     files: createFiles("/"),
-    confDirs: [join(folder, "net.d")] as const,
+    confDirs: [join(folder, confDir)] as const,
+    chainDir: join(folder, "net.d"),
     ...api,
   };
   const execute = (verb: DelegateVerb, attachment: Attachment, undoSignal?: AbortSignal) =>
@@ -145,6 +149,16 @@ test("a default network that reads the annotation itself attaches the networks",
   const { execute, lines, published } = createFixture();
   await execute("ADD", attachmentOf(BOTH));
   expect([lines(), published]).toEqual([["ADD pods:multus-shim eth0"], []]);
+});
+
+test("a definition without a configuration means a network of the node, also where the default one is the built-in one of another folder", async () => {
+  await mkdir(join(folder, "network.d"));
+  const builtin = { cniVersion: "1.0.0", name: "berth", plugins: [{ type: "berth" }] };
+  await writeFile(join(folder, "network.d/10-builtin.conflist"), JSON.stringify(builtin));
+  await writeConf("20-of-node", { name: "of-node", plugins: [lan] });
+  const { execute, lines } = createFixture({ confDir: "network.d" });
+  await execute("ADD", attachmentOf("infra/of-node"));
+  expect(lines()).toEqual(["ADD berth:berth eth0", "ADD of-node:macvlan net1"]);
 });
 
 test("the selected networks follow the default one, whose result is the answer", async () => {

@@ -13,7 +13,7 @@ import type { Cni } from "../network.ts";
 import type { CniResult } from "../result.ts";
 import { hasCheck } from "../version.ts";
 import { type MoveDefaultRouteDeps, moveDefaultRoute, type PodAttachment } from "./default-route.ts";
-import { loadDefinition, type NetworkDefinition } from "./network-definition.ts";
+import { loadDefinition, type NetworkDefinition, type NetworkFolders } from "./network-definition.ts";
 import { type NetworkSelection, parseNetworksAnnotation } from "./network-selection.ts";
 import { formatNetworkStatus, networkStatusOf } from "./network-status.ts";
 import {
@@ -43,12 +43,10 @@ export interface NetworkDefinitions {
   publishStatus(pod: NetworkPod, status: string, signal: AbortSignal): Promise<void>;
 }
 
-export interface PodNetworksDeps extends MoveDefaultRouteDeps {
+export interface PodNetworksDeps extends MoveDefaultRouteDeps, NetworkFolders {
   readonly cni: Pick<Cni, "add" | "del" | "check">;
   /** Rooted at `/`. */
   readonly files: Pick<Files, "list" | "read">;
-  /** The folder with the default network, and with those of definitions without a configuration. */
-  readonly confDir: string;
   readonly definitions: NetworkDefinitions;
 }
 
@@ -138,7 +136,7 @@ interface SelectedNetwork {
 }
 
 async function readSelections(
-  { files, confDir, definitions }: PodNetworksDeps,
+  { files, chainDir, confDir, definitions }: PodNetworksDeps,
   defaultConf: NetworkConf,
   attachment: Attachment,
   signal: AbortSignal,
@@ -147,7 +145,8 @@ async function readSelections(
   const selected: SelectedNetwork[] = [];
   for (const selection of parseNetworksAnnotation(annotationOf(attachment), { namespace, ifName: attachment.ifName })) {
     const definition = await definitions.read(selection, signal);
-    const conf = await loadDefinition(files, confDir, definition, selection.cniArgs, defaultConf);
+    const folders = { chainDir, confDir };
+    const conf = await loadDefinition(files, folders, definition, selection.cniArgs, defaultConf);
     const network = toSecondaryNetwork(selection, conf, attachment.capabilityArgs);
     const { defaultRoute } = selection;
     selected.push({ network, defaultRoute });

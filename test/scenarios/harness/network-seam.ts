@@ -58,6 +58,7 @@ interface Executor {
   /** Rooted at `/`. */
   readonly files: Files;
   readonly confDirs: ConfDirs;
+  readonly chainDir: string;
   readonly timeLimit: TimeLimit;
 }
 
@@ -260,7 +261,7 @@ export class NodeNetwork implements SandboxNetwork {
         createPluginCalls({ binaries: binaries.forCall(share, unlimited), inProcess: new Map(), clock }),
       ...{ cache, locks, timeLimit: unlimited },
     });
-    return { cni, cache, locks, timeLimit: unlimited, files, confDirs: [confDir] };
+    return { cni, cache, locks, timeLimit: unlimited, files, confDirs: [confDir], chainDir: confDir };
   }
 
   /** The cache as the runtime's own libcni writes it. */

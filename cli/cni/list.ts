@@ -1,12 +1,10 @@
 import { type CacheEntry, keyOfFileName } from "../../cni/cache-entry.ts";
 import { namespaceOf, stateOfNamespace } from "../../cni/cached-namespace.ts";
-import { loadNetwork, readConfDir, readConfDirs } from "../../cni/conf-dir.ts";
+import { loadNetwork, readConfDir } from "../../cni/conf-dir.ts";
 import { originOf } from "../../cni/delegate/attachment-origin.ts";
-import { findChainFolders } from "../../cni/delegate/builtin-list.ts";
-import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { DELEGATE_NETWORK } from "../../cni/delegate-network.ts";
-import { CniError } from "../../cni/error.ts";
 import { ASIDE_SUFFIX } from "../../cni/result-cache.ts";
+import { findInstalledAgents, type InstalledAgent } from "./installed-agents.ts";
 import { attachmentFields, networkFields } from "./json-fields.ts";
 import type { CniSettings } from "./settings.ts";
 import { type SuggestedCall, suggestedCniCommand, suggestedDeletion } from "./suggested-cni-command.ts";
@@ -31,8 +29,7 @@ export async function listNetworks(settings: CniSettings, deps: ListDeps): Promi
   if (network !== undefined && found.length + own.length + torn.length === 0)
     await loadNetwork(files, confDir, network);
   const attachments = await Promise.all(own.map((entry) => listed(entry, entries, deps)));
-  const delegates = await delegatesOf(deps);
-  const executed = executorText(delegates, call);
+  const executed = executorText(await findInstalledAgents(deps), call);
   const text = all.length === 0 ? `${confDir} has no network configuration\n` : networkTable(found, own, columns);
   const tables = [
     ...(attachments.length === 0 ? [] : [cachedAttachmentTable(attachments, columns) + goneText(attachments, call)]),
@@ -96,40 +93,10 @@ function tornText(call: SuggestedCall): string {
   return `when the pod of NETWORK-ID-NAME${ASIDE_SUFFIX} is gone, delete its attachment by ${command}\n`;
 }
 
-interface InstalledDelegate extends Pick<DelegateConf, "socket" | "binDirs" | "cacheDir"> {
-  /** The folder whose first network the agent executes. */
-  readonly folder: string;
-}
-
-/** The agents that execute the networks of pods on this machine, by what `berth cni install` has written. */
-async function delegatesOf({
-  files,
-  findDelegateDirs,
-}: Pick<ListDeps, "files" | "findDelegateDirs">): Promise<readonly InstalledDelegate[]> {
-  const found: InstalledDelegate[] = [];
-  for (const folder of await findDelegateDirs())
-    for (const entry of await readConfDir(files, folder)) {
-      const delegate = "conf" in entry ? delegateIfUsable(entry.conf) : undefined;
-      if (delegate === undefined) continue;
-      const { confDir } = await readConfDirs(files, await findChainFolders(files, delegate));
-      found.push({ ...delegate, folder: confDir });
-    }
-  return found;
-}
-
-function delegateIfUsable(conf: Parameters<typeof delegateOf>[0]): ReturnType<typeof delegateOf> {
-  try {
-    return delegateOf(conf);
-  } catch (error) {
-    if (error instanceof CniError) return undefined;
-    throw error;
-  }
-}
-
 /** Which agent executes the networks of pods, and the command that shows them with their attachments. Empty if the container runtime executes them. */
-function executorText(delegates: readonly InstalledDelegate[], call: SuggestedCall): string {
-  return delegates
-    .map(({ socket, folder: confDir, binDirs, cacheDir }) => {
+function executorText(agents: readonly InstalledAgent[], call: SuggestedCall): string {
+  return agents
+    .map(({ socket, confDir, binDirs, cacheDir }) => {
       if (confDir === call.confDir && cacheDir === call.cacheDir)
         return `the agent on ${socket} executes the first network above for pods\n`;
       const list = suggestedCniCommand(["list"], { ...call, confDir, binDirs, cacheDir });

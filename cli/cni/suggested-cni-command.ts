@@ -2,22 +2,31 @@ import { usualCacheDir } from "../../cni/network-facts.ts";
 import { shellWord } from "../../proto/shell-word.ts";
 import { BIN_DIR, CHAIN_DIR, type CniSettings } from "./settings.ts";
 
+/** The folders that a call of `berth cni` takes. */
+export type Folders = Pick<CniSettings, "confDir" | "binDirs" | "cacheDir">;
+
 /** What a suggested command has to repeat of this call, so that it finds the same networks, plugins and cache when it is pasted. */
-export interface SuggestedCall extends Pick<CniSettings, "confDir" | "binDirs" | "cacheDir"> {
+export interface SuggestedCall extends Folders {
   /** What the user has typed to run this program. */
   readonly programName: string;
 }
 
 /** A command of `berth cni` as a user can paste it: `dist/berth cni gc pods --cache-dir /run/cni`. */
 export function suggestedCniCommand(words: readonly string[], call: SuggestedCall): string {
-  const { programName, confDir, binDirs, cacheDir } = call;
+  const flags = flagsOf(call);
+  return [call.programName, "cni", ...words, ...flags].map(shellWord).join(" ");
+}
+
+/** The flags of these folders as a user can paste them. */
+export const suggestedFolders = (folders: Folders): string => flagsOf(folders).map(shellWord).join(" ");
+
+function flagsOf({ confDir, binDirs, cacheDir }: Folders): readonly string[] {
   const folders = [
     ["--conf-dir", confDir, CHAIN_DIR],
     ["--bin-dir", binDirs.join(":"), BIN_DIR],
     ["--cache-dir", cacheDir, usualCacheDir],
   ] as const;
-  const flags = folders.flatMap(([flag, value, byDefault]) => (value === byDefault ? [] : [flag, value]));
-  return [programName, "cni", ...words, ...flags].map(shellWord).join(" ");
+  return folders.flatMap(([flag, value, byDefault]) => (value === byDefault ? [] : [flag, value]));
 }
 
 /** The command that deletes one attachment of a network; the user puts in its container and its interface. */

@@ -179,6 +179,37 @@ test("list says which agent executes the networks of pods, and which attachments
   expect(ofOtherCache.text).toContain("for pods: 'my berth' cni list --conf-dir /c --bin-dir /b --cache-dir /v\n");
 });
 
+test.each(["status", "gc", "add", "check", "del"] as const)(
+  "%s without a network says in which folder the agent's network is, and the flags that name it",
+  async (verb) => {
+    const delegate = { socket: "/r/cni.sock", confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"], cacheDir: "/v" };
+    const errorIn = async (confDir: string, ...folders: readonly string[]) => {
+      const deps = {
+        files: {
+          list: async (path: string) => (folders.includes(path) ? [FILE] : undefined),
+          read: async (path: string) =>
+            path.startsWith("/d/") ? formatDelegateList({ ...delegate, timeoutMs: 1 }) : conf,
+        },
+        findDelegateDirs: async () => ["/etc/berth/cni/net.d", "/d"],
+        isNamespace: async () => true,
+      } as unknown as CniVerbDeps;
+      return await runVerb[verb]({ ...settings, verb, confDir }, deps).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    };
+    const none = (confDir: string) =>
+      `${confDir} has no network configuration: it must hold a file that ends with .conflist, .conf or .json`;
+    expect(await errorIn("/etc/cni/net.d", "/d", "/r/network-fallback.d")).toMatchObject({
+      ...{ name: "CniError", code: 7 },
+      message: `${none("/etc/cni/net.d")}; the agent on /r/cni.sock executes the first network of /r/network-fallback.d for pods: repeat this command with --conf-dir /r/network-fallback.d --cache-dir /v`,
+    });
+    // No agent has a network, or none is installed.
+    expect(await errorIn("/etc/cni/net.d", "/d")).toMatchObject({ message: none("/etc/cni/net.d") });
+    expect(await errorIn("/c")).toMatchObject({ message: none("/c") });
+  },
+);
+
 test("list suggests gc with the folders of the call, and only for attachments that no agent deletes", async () => {
   const ofAgent = { socket: "/r/cni.sock", confDir: "/c", binDirs: ["/b"], cacheDir: "/v", timeoutMs: 1 };
   const entryOf = (network: string, config: string): CacheEntry => ({

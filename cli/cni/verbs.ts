@@ -13,6 +13,7 @@ import { formatResult } from "../../cni/result.ts";
 import type { ResultCache } from "../../cni/result-cache.ts";
 import { cniVersions, isAtLeast } from "../../cni/version.ts";
 import { type InstallationDeps, installDelegate, uninstallDelegate } from "./installation.ts";
+import { withNetworksOfAgents } from "./installed-agents.ts";
 import { attachmentFields, networkFields } from "./json-fields.ts";
 import { listNetworks } from "./list.ts";
 import type { CniCommandVerb, CniSettings } from "./settings.ts";
@@ -199,7 +200,15 @@ function emptyCache(network: string, cacheDir: string): CniError {
   return new CniError(cniCodes.invalidEnvironment, message);
 }
 
-const networkOf = ({ confDir, network }: CniSettings, { files }: CniVerbDeps) => loadNetwork(files, confDir, network);
+async function networkOf(settings: CniSettings, deps: CniVerbDeps): Promise<NetworkConf> {
+  const { confDir, network } = settings;
+  try {
+    return await loadNetwork(deps.files, confDir, network);
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    throw await withNetworksOfAgents(error, settings, deps);
+  }
+}
 
 async function findNetwork(
   { confDir, network }: CniSettings,

@@ -1,7 +1,9 @@
 import { dirname, join } from "node:path/posix";
 import type { Files } from "../../host/fs/files.ts";
 import { BUILTIN_TYPE, DEFAULT_BRIDGE } from "../builtin/network-conf.ts";
+import { type NetworkConf, parseNetworkConf } from "../conf.ts";
 import type { ConfDirs } from "../conf-dir.ts";
+import { CURRENT_VERSION } from "../version.ts";
 import type { DelegateConf } from "./delegate-conf.ts";
 import type { NetworkOwnerOptions } from "./installed-delegate.ts";
 
@@ -57,6 +59,10 @@ export async function findChainFolders(files: Pick<Files, "list">, delegate: Cha
     if ((await files.list(builtinFolderOf(delegate.socket, use))) !== undefined) return chainFoldersOf(delegate, use);
   return chainFoldersOf(delegate, "never");
 }
+
+/** A built-in network by its name: DEL needs no more. Other plugins of its list are unknown. */
+export const builtinConfOf = (name: string): NetworkConf =>
+  parseNetworkConf(JSON.stringify({ cniVersion: CURRENT_VERSION, name, plugins: [{ type: BUILTIN_TYPE }] }), name);
 
 /** The list of a built-in network alone, as JSON; of the node's own one by default. A pod gets one address of each CIDR. */
 export function formatBuiltinList(

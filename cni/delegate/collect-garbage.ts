@@ -1,9 +1,8 @@
 import { type AttachmentFacts, type AttachmentState, stateOfAttachment } from "../attachment-state.ts";
-import { BUILTIN_TYPE } from "../builtin/network-conf.ts";
 import type { RecordedAttachment } from "../builtin/recorded-attachments.ts";
 import { type AttachmentKey, type CacheEntry, cacheFileName, isOfPod, keyOfFileName } from "../cache-entry.ts";
 import { stateOfNamespace } from "../cached-namespace.ts";
-import { type NetworkConf, parseNetworkConf } from "../conf.ts";
+import type { NetworkConf } from "../conf.ts";
 import { DELEGATE_NETWORK } from "../delegate-network.ts";
 import { CniError, throwFailures } from "../error.ts";
 import type { CollectedGarbage, ListedSandboxes } from "../garbage.ts";
@@ -11,8 +10,8 @@ import { type CachedAttachment, type ChooseValid, type Cni, NO_PARAMETERS } from
 import type { ResultCache } from "../result-cache.ts";
 import { deleteSecondaryNetworks } from "../secondary/pod-networks.ts";
 import { findSecondaryNetworks, secondaryNetworksOf } from "../secondary/secondary-network.ts";
-import { CURRENT_VERSION } from "../version.ts";
 import type { AttachmentAges } from "./attachment-ages.ts";
+import { builtinConfOf } from "./builtin-list.ts";
 import { isOfDelegate } from "./delegate-entry.ts";
 import { chainIfUsable, type ExecuteCallDeps } from "./execute-call.ts";
 
@@ -189,7 +188,7 @@ async function collectRecords(
         continue;
       }
       await attempt(async () => {
-        await cni.del(network, { ...key, ...NO_PARAMETERS }, parseNetworkConf(builtinConf(network), network), signal);
+        await cni.del(network, { ...key, ...NO_PARAMETERS }, builtinConfOf(network), signal);
         deleted.push(key);
       });
     }
@@ -202,10 +201,6 @@ async function removeTornEntries({ deps: { cache }, sandboxes }: Collection): Pr
   const torn = unreadable.flatMap(({ fileName }) => keyOfFileName(fileName, DELEGATE_NETWORK) ?? []);
   for (const key of torn) if (!sandboxes.isReady.has(key.containerId)) await cache.remove(key);
 }
-
-/** DEL of the built-in network needs no more than the names. */
-const builtinConf = (name: string) =>
-  JSON.stringify({ cniVersion: CURRENT_VERSION, name, plugins: [{ type: BUILTIN_TYPE }] });
 
 async function factsOf(
   { cache, isNamespace, ages }: CollectGarbageDeps,

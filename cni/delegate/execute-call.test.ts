@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { FilesError } from "../../host/fs/files.ts";
 import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import type { Attachment } from "../chain.ts";
+import type { ConfDirs } from "../conf-dir.ts";
 import type { Cni } from "../network.ts";
 import { unlimited } from "../time-limit.ts";
 import type { DelegateVerb } from "./delegate-call.ts";
@@ -35,15 +36,16 @@ interface More {
   readonly unreadable?: string;
   /** The list of a second folder. */
   readonly second?: string;
+  /** The folders of the network that is executed. */
+  readonly confDirs?: ConfDirs;
+  /** The built-in network that has a record of the attachment. */
+  readonly recorded?: string;
 }
 
 /** Executes a verb with one file in the folder, and these entries in the cache. Returns what was called of the chain. */
-async function run(
-  verb: DelegateVerb,
-  list: string | undefined,
-  entries: readonly CacheEntry[] = [],
-  { deleted = createDeletedAttachments(), torn = [], unreadable, second }: More = {},
-) {
+async function run(verb: DelegateVerb, list: string | undefined, entries: readonly CacheEntry[] = [], more: More = {}) {
+  const { deleted = createDeletedAttachments(), torn = [], unreadable, second, recorded } = more;
+  const { confDirs = second === undefined ? ["/c"] : ["/c", "/d"] } = more;
   const calls: string[] = [];
   const cni = {
     add: async ({ name }) => {
@@ -64,7 +66,6 @@ async function run(
     },
     read: async (path: string) => (path.startsWith("/c/") ? list : second) ?? "",
   };
-  const confDirs = second === undefined ? (["/c"] as const) : (["/c", "/d"] as const);
   const cache = {
     read: async (key: Parameters<typeof cacheFileName>[0]) =>
       entries.find((entry) => cacheFileName(entry) === cacheFileName(key)),
@@ -88,6 +89,11 @@ async function run(
     files,
     confDirs,
     chainDir: "/c",
+    recordedAttachments: () =>
+      [
+        { network: "other", containerId: "77aa", ifName: "eth0", writtenAt: 0 },
+        ...(recorded === undefined ? [] : [{ network: recorded, containerId: "3f2a", ifName: "eth0", writtenAt: 0 }]),
+      ] as const,
     definitions,
     deleted,
     ages,
@@ -228,9 +234,60 @@ test("DEL of a torn entry fails when the folder has another network now, and say
       ...{ name: "CniError", code: 7 },
       message:
         "/c has another network now, pods; /v/results/old-3f2a-eth0.unreadable does not say which network eth0 of 3f2a has: it is empty; " +
-        "put the list of its network first again, or delete that file: then what the network has made for the pod, such as its address, stays",
+        "put the list of its network first in /c again, or delete that file: then what the network has made for the pod, such as its address, stays",
     });
   expect((await del(listOf("old"))).calls).toEqual(["DEL old with old"]);
+});
+
+test.each<[string, ConfDirs, string, string]>([
+  [
+    "in the chain's folder, when the agent's own decides",
+    ["/c", "/d"],
+    "/d has another network now, berth",
+    "put the list of its network first in /c again, or",
+  ],
+  [
+    "in the chain's folder, which --network=builtin ignores",
+    ["/d"],
+    "/d has another network now, berth",
+    "put the list of its network first in /c again and start the agent without --network=builtin, or",
+  ],
+  [
+    "in the chain's folder, also where the agent's own has no list",
+    ["/e"],
+    "/e has no network configuration",
+    "put the list of its network first in /c again and start the agent without --network=builtin, or",
+  ],
+])("DEL of a torn entry of an unknown network fails, and wants its list %s", async (_, confDirs, problem, cure) => {
+  const more = { torn: ["old-3f2a-eth0"], second: listOf("berth"), confDirs };
+  const del = () => run("DEL", undefined, [], more);
+  await expect(del()).rejects.toThrow(problem);
+  await expect(del()).rejects.toThrow(`; ${cure} delete that file`);
+});
+
+describe("DEL without an entry that can be read deletes by the record of the built-in network", () => {
+  const torn = ["berth-3f2a-eth0"];
+  test.each<[string, string | undefined, More, readonly string[]]>([
+    ["after a list has appeared", listOf("pods"), { torn }, ["DEL berth with berth"]],
+    ["after a broken list has appeared", "{", { torn }, ["DEL berth with berth"]],
+    ["after the list has gone", undefined, { torn }, ["DEL berth with berth"]],
+    ["also where the entry is lost", listOf("pods"), {}, ["DEL berth with berth"]],
+    ["with the list of the folder if it is that network's", listOf("berth"), { torn }, ["DEL berth with berth"]],
+  ])("%s", async (_, list, more, calls) => {
+    expect((await run("DEL", list, [], { ...more, recorded: "berth" })).calls).toEqual([...calls]);
+  });
+
+  test("but not by that of another network than the torn entry's", async () => {
+    await expect(run("DEL", listOf("pods"), [], { torn: ["old-3f2a-eth0"], recorded: "berth" })).rejects.toThrow(
+      "old-3f2a-eth0.unreadable does not say which network eth0 of 3f2a has",
+    );
+  });
+
+  test("an entry that can be read comes first", async () => {
+    expect((await run("DEL", listOf("pods"), [entryOf("old")], { recorded: "berth" })).calls).toEqual([
+      "DEL old with the cache",
+    ]);
+  });
 });
 
 test("DEL takes an entry that can be read, whatever file of another network is torn", async () => {

@@ -1,5 +1,6 @@
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { AttachmentLocks } from "../attachment-locks.ts";
+import type { RecordedAttachment } from "../builtin/recorded-attachments.ts";
 import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import { parseCachedConf } from "../cached-conf.ts";
 import type { AddSignals, Attachment } from "../chain.ts";
@@ -22,6 +23,7 @@ import { findSecondaryNetworks, secondaryNetworksOf } from "../secondary/seconda
 import type { TimeLimit } from "../time-limit.ts";
 import { hasCheck } from "../version.ts";
 import type { AttachmentAges } from "./attachment-ages.ts";
+import { builtinConfOf } from "./builtin-list.ts";
 import type { DelegateCall } from "./delegate-call.ts";
 import { DELEGATE_VERSION } from "./delegate-conf.ts";
 import type { DeletedAttachments } from "./deleted-attachments.ts";
@@ -30,6 +32,8 @@ export interface ExecuteCallDeps {
   readonly cni: Cni;
   readonly cache: Pick<ResultCache, "read" | "write" | "list" | "pathOf">;
   readonly locks: Pick<AttachmentLocks, "withAttachment">;
+  /** The attachments of built-in networks whose ADD an executor with this cache has started. Throws `CniError`. */
+  readonly recordedAttachments: () => readonly RecordedAttachment[];
   /** What the call may take of its caller's time. */
   readonly timeLimit: Pick<TimeLimit, "ofLock">;
   readonly setDefaultRoute: SetDefaultRoute;
@@ -113,30 +117,41 @@ async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, 
   const entry = findEntry(entries, attachment);
   const secondaries = entry === undefined ? findSecondaryNetworks(attachment, entries) : secondaryNetworksOf(entry);
   await deleteSecondaryNetworks(deps, secondaries, attachment, signal);
-  const network = entry?.network ?? conf?.name;
+  // A torn entry does not say its network. A built-in one has a record of its own, whatever list the folder has now.
+  const recorded = entry === undefined ? findRecorded(deps, attachment) : undefined;
+  const network = entry?.network ?? recorded ?? conf?.name;
   if (entry === undefined) {
     // The folder may hold the list of what ADD has made: a runtime makes no further call after a DEL that succeeds.
     if (chain instanceof FilesError) throw chain;
-    throwIfTorn(deps, unreadable, attachment, chain);
+    throwIfTorn(deps, unreadable, { attachment, chain, network });
   }
   // Neither a network nor an entry: this call cannot delete anything more. The next one may find a usable list.
   if (network === undefined) return;
-  await cni.del(network, attachment, conf?.name === network ? conf : undefined, signal);
+  const ofRecord = recorded === undefined ? undefined : builtinConfOf(recorded);
+  await cni.del(network, attachment, conf?.name === network ? conf : ofRecord, signal);
   deleted?.add(attachment);
 }
 
+/** The built-in network that has made the interface; undefined if none has. */
+function findRecorded(
+  { recordedAttachments }: Pick<ExecuteCallDeps, "recordedAttachments">,
+  { containerId, ifName }: Attachment,
+): string | undefined {
+  return recordedAttachments().find((one) => one.containerId === containerId && one.ifName === ifName)?.network;
+}
+
 /**
- * Throws if the attachment has a torn entry, and the folder has no list of that entry's network. DEL must not succeed then: the runtime
- * would make no further call, and what that network has made would stay.
+ * Throws if the attachment has a torn entry of another network than the one that DEL takes. DEL must not succeed then: the runtime would make
+ * no further call, and what that network has made would stay.
  */
 function throwIfTorn(
-  { cache }: Pick<ExecuteCallDeps, "cache">,
+  { cache, confDirs, chainDir }: Pick<ExecuteCallDeps, "cache" | "confDirs" | "chainDir">,
   unreadable: readonly UnreadableEntry[],
-  { containerId, ifName }: Attachment,
-  chain: ExecutedNetwork | CniError,
+  { attachment, chain, network }: DelOfTorn,
 ): void {
+  const { containerId, ifName } = attachment;
   const fileNameIn = (network: string) => cacheFileName({ network, containerId, ifName });
-  const usable = [DELEGATE_NETWORK, ...(chain instanceof CniError ? [] : [chain.conf.name])].map(fileNameIn);
+  const usable = [DELEGATE_NETWORK, ...(network === undefined ? [] : [network])].map(fileNameIn);
   const torn = unreadable.find(
     ({ fileName }) => fileName.endsWith(`-${containerId}-${ifName}`) && !usable.includes(fileName),
   );
@@ -147,9 +162,18 @@ function throwIfTorn(
       : new CniError(cniCodes.invalidNetworkConf, `${chain.confDir} has another network now, ${chain.conf.name}`);
   const file = cache.pathOf(torn.asideName);
   const unknown = `${file} does not say which network ${ifName} of ${containerId} has: ${torn.reason}`;
-  const mend = chain instanceof CniError ? "mend the list" : "put the list of its network first again";
+  const isOfChain = confDirs.includes(chainDir);
+  const put = `put the list of its network first in ${chainDir} again${isOfChain ? "" : " and start the agent without --network=builtin"}`;
+  const mend = chain instanceof CniError && isOfChain ? "mend the list" : put;
   const remedy = `${mend}, or delete that file: then what the network has made for the pod, such as its address, stays`;
   throw new CniError(problem.code, `${problem.message}; ${unknown}; ${remedy}`, { cause: problem });
+}
+
+interface DelOfTorn {
+  readonly attachment: Attachment;
+  readonly chain: ExecutedNetwork | CniError;
+  /** The network that DEL takes. */
+  readonly network: string | undefined;
 }
 
 /** The network that is executed, and its folder. */

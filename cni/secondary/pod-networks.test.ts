@@ -115,6 +115,7 @@ function createFixture({ onCall, onPublish, confDir = "net.d" }: Faults = {}, { 
     files: createFiles("/"),
     confDirs: [join(folder, confDir)] as const,
     chainDir: join(folder, "net.d"),
+    recordedAttachments: () => [],
     ...api,
   };
   const execute = (verb: DelegateVerb, attachment: Attachment, undoSignal?: AbortSignal) =>

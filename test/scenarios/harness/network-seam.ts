@@ -4,6 +4,7 @@ import { definitionsOfStandaloneNode } from "../../../agent/serve/network/networ
 import type { Agent } from "../../../agent/wiring/agent.ts";
 import type { AttachmentLocks } from "../../../cni/attachment-locks.ts";
 import { YOUNG_FOR_MS } from "../../../cni/attachment-state.ts";
+import type { RecordedAttachment } from "../../../cni/builtin/recorded-attachments.ts";
 import type { ConfDirs } from "../../../cni/conf-dir.ts";
 import type { AgentAnswer } from "../../../cni/delegate/ask-agent.ts";
 import { type AttachmentAges, createAttachmentAges } from "../../../cni/delegate/attachment-ages.ts";
@@ -59,6 +60,7 @@ interface Executor {
   readonly files: Files;
   readonly confDirs: ConfDirs;
   readonly chainDir: string;
+  readonly recordedAttachments: () => readonly RecordedAttachment[];
   readonly timeLimit: TimeLimit;
 }
 
@@ -115,11 +117,7 @@ export class NodeNetwork implements SandboxNetwork {
     const ages = createAttachmentAges(clock);
     this.#agent = { executor, deleted: createDeletedAttachments(), ages, lifetime };
     const isNamespace = async (path: string) => this.#namespaces.has(path);
-    // The chain has no built-in network.
-    const garbageDeps = {
-      ...executor,
-      ...{ ages, recordedAttachments: () => [], socket: conf.socket, youngForMs: YOUNG_FOR_MS, isNamespace },
-    };
+    const garbageDeps = { ...executor, ages, socket: conf.socket, youngForMs: YOUNG_FOR_MS, isNamespace };
     const audit = createNetworkAudit({
       async listSandboxes() {
         const listedAtMs = clock.monotonicMs();
@@ -261,7 +259,17 @@ export class NodeNetwork implements SandboxNetwork {
         createPluginCalls({ binaries: binaries.forCall(share, unlimited), inProcess: new Map(), clock }),
       ...{ cache, locks, timeLimit: unlimited },
     });
-    return { cni, cache, locks, timeLimit: unlimited, files, confDirs: [confDir], chainDir: confDir };
+    // The chain has no built-in network.
+    return {
+      cni,
+      cache,
+      locks,
+      timeLimit: unlimited,
+      files,
+      confDirs: [confDir],
+      chainDir: confDir,
+      recordedAttachments: () => [],
+    };
   }
 
   /** The cache as the runtime's own libcni writes it. */

@@ -1,7 +1,7 @@
 // The delegate as a container runtime calls it, with the built-in network in namespaces of its own: with an agent, without one,
 // and with one that is stopped or killed.
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
@@ -185,6 +185,22 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
         await node.killAgent();
         expect(await node.call("ADD")).toMatchObject(refused);
         expect(await node.call("DEL", inSecond)).toMatchObject(done);
+        expect([await node.viewAfterDel(), await builtinAttachments()]).toEqual([nothing, []]);
+      }, 600_000);
+
+      test("ends pods of the built-in network whose entries are torn after a list has appeared, by the agent and without it, a second time by the other one, too", async () => {
+        await node.startAgent({ source: "auto" });
+        const both = [inSecond, {}];
+        for (const call of both) expect(await node.call("ADD", call)).toMatchObject(done);
+        await node.putChain({});
+        for (const id of ["77aa", "3f2a"]) await truncate(join(node.folder, `cache/results/berth-${id}-eth0`), 100);
+        expect(await node.call("DEL", inSecond)).toMatchObject(done);
+        expect(await builtinAttachments()).toEqual(["3f2a:eth0.json"]);
+        await node.killAgent();
+        for (const call of both) expect(await node.call("DEL", call)).toMatchObject(done);
+        expect([await node.viewAfterDel(), await builtinAttachments()]).toEqual([nothing, []]);
+        await node.startAgent({ source: "auto" });
+        for (const call of both) expect(await node.call("DEL", call)).toMatchObject(done);
         expect([await node.viewAfterDel(), await builtinAttachments()]).toEqual([nothing, []]);
       }, 600_000);
 

@@ -602,6 +602,51 @@ describe("--network=auto", () => {
     );
   });
 
+  test("the log says once when another network is executed, and not when the same one is away for a while", async () => {
+    await makeNetwork();
+    const log = new FakeLog();
+    const network = await open("auto", listWith(own()), auto, undefined, { log });
+    const server = await network?.serve(...served);
+    const look = async () => {
+      for (let time = 0; time < 2; time++) await networkReady(network);
+      return log.lines
+        .splice(0)
+        .map(({ level, message, fields }) => [level, message, fields["network"], fields["confDir"]]);
+    };
+    const line = (what: string, name: string, confDir: string) => [
+      "info",
+      `the agent executes ${what}`,
+      name,
+      join(folder, confDir),
+    ];
+    expect(await look()).toEqual([line("the network of pods", "pods", "net.d")]);
+    await rename(chain(), join(folder, "aside"));
+    expect(await look()).toEqual([line("another network of pods now", "berth", "root/network-fallback.d")]);
+    await writeFile(chain(), "{");
+    expect(await look()).toEqual([]);
+    await rm(chain());
+    expect(await look()).toEqual([]);
+    await rename(join(folder, "aside"), chain());
+    expect(await look()).toEqual([line("another network of pods now", "pods", "net.d")]);
+    await writeFile(chain(), JSON.stringify({ cniVersion: "1.0.0", name: "other", plugins: [{ type: "bridge" }] }));
+    expect(await look()).toEqual([line("another network of pods now", "other", "net.d")]);
+    await server?.stop();
+  });
+
+  test("the log says when the first list appears", async () => {
+    const log = new FakeLog();
+    const network = await open("auto", listWith(own()), { source: "chain" }, undefined, { log });
+    const server = await network?.serve(...served);
+    await networkReady(network);
+    await makeNetwork();
+    await networkReady(network);
+    expect(log.lines.map(({ message, fields }) => [message, fields["network"]])).toEqual([
+      ["the agent executes the network of pods", undefined],
+      ["the agent executes the network of pods", "pods"],
+    ]);
+    await server?.stop();
+  });
+
   test("without the delegate the runtime executes the network, and the agent makes no list", async () => {
     expect(await open("auto", undefined, auto)).toBeUndefined();
     expect(await readdir(join(folder, "root"))).toEqual([]);

@@ -1,5 +1,5 @@
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
-import { type ConfDirs, readConfDirs } from "../../cni/conf-dir.ts";
+import { type ConfDirs, loadFirstNetwork, readConfDirs } from "../../cni/conf-dir.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import {
   type BuiltinUse,
@@ -35,6 +35,7 @@ import { ROOT_DIR_HINT, StartError, toStartError } from "../preflight/start-erro
 import { createMirrorNetworkStatus, type MirrorNetworkStatusOptions } from "../report/pod/mirror-network-status.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import { createDelegateCallRecorder, createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
+import { createExecutedNetworkLog } from "../serve/network/executed-network-log.ts";
 import { createNetworkDefinitions, definitionsOfStandaloneNode } from "../serve/network/network-definitions.ts";
 import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "../serve/network/network-server.ts";
 import type { Agent } from "./agent.ts";
@@ -178,7 +179,8 @@ async function openNetwork(
     ...executor,
     ...{ files, confDirs, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
   };
-  const readiness = createNetworkReadiness({ ...deps, statSync, mounts });
+  const networkLog = createExecutedNetworkLog({ socket, log });
+  const readiness = createNetworkReadiness({ ...deps, statSync, mounts, onNetwork: networkLog.onNetwork });
   const readProblem = async (timeoutMs: number) => {
     await list?.retry();
     const createCni = (timeLimit: TimeLimit) => executor.createCni(record, timeLimit);
@@ -211,8 +213,7 @@ async function openNetwork(
       const secondary = cluster && connectSecondaryNetworks(cluster, { readStatus, clock, log });
       const execute = createExecute(secondary?.definitions ?? definitionsOfStandaloneNode);
       const server = await startServer({ path: socket, execute, onPluginCallFinished, clock, log });
-      const { confDir } = await readConfDirs(files, confDirs).catch(() => ({ confDir: confDirs[0] }));
-      log.info({ confDir, socket }, "the agent executes the network of pods");
+      networkLog.start(await loadFirstNetwork(files, confDirs).catch(() => ({ confDir: confDirs[0] })));
       return {
         async stop() {
           await Promise.all([server.stop(), secondary?.stop(), list?.settled()]);

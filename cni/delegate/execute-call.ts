@@ -177,7 +177,7 @@ interface DelOfTorn {
 }
 
 /** The network that is executed, and its folder. */
-type ExecutedNetwork = Awaited<ReturnType<typeof loadFirstNetwork>>;
+export type ExecutedNetwork = Awaited<ReturnType<typeof loadFirstNetwork>>;
 
 /** Rejects with `CniError` code 7 if there is no network, or it contains the delegate. */
 export async function loadChain(files: ExecuteCallDeps["files"], confDirs: ConfDirs): Promise<ExecutedNetwork> {

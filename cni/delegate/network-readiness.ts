@@ -8,7 +8,7 @@ import type { Executor } from "../executor.ts";
 import type { Cni } from "../network.ts";
 import type { PluginBinaries } from "../plugin-binaries.ts";
 import type { PluginCallRecord } from "../plugin-calls.ts";
-import { type ExecuteCallDeps, loadChain } from "./execute-call.ts";
+import { type ExecuteCallDeps, type ExecutedNetwork, loadChain } from "./execute-call.ts";
 import { isUnchanged, mayStopAnswering } from "./file-changes.ts";
 
 export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<ExecuteCallDeps, "confDirs"> {
@@ -18,6 +18,8 @@ export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<
   readonly mounts: Pick<Mounts, "list">;
   readonly binaries: Pick<PluginBinaries, "find" | "pathsOf">;
   readonly clock: Pick<Clock, "monotonicMs">;
+  /** Learns which network `findProblem` has found, also if it is not ready. */
+  readonly onNetwork?: (network: ExecutedNetwork) => void;
 }
 
 export interface NetworkReadiness {
@@ -80,7 +82,9 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
     async findProblem(cni, signal) {
       try {
         const seen = recordStats(files);
-        const { conf } = await loadChain(seen.files, confDirs);
+        const executed = await loadChain(seen.files, confDirs);
+        deps.onNetwork?.(executed);
+        const { conf } = executed;
         network = conf.name;
         const fingerprint = await fingerprintOf(deps, conf, seen.note);
         const stats = (await mayStopAnswering(deps, [...seen.stats.keys()])) ? undefined : seen.stats;

@@ -15,8 +15,8 @@ export interface OtherNetwork {
   readonly attachments: readonly AttachmentRecord[];
 }
 
-/** What a network finds on the node. */
-export interface Found {
+/** What refuses a network, beside the addresses and the routes of the node. */
+export interface NetworkNeighbours {
   /** The link of the bridge's name. */
   readonly bridge: Link | undefined;
   /** The attachments of the network. */
@@ -28,7 +28,11 @@ export interface Found {
  * Throws `CniError` if the bridge, the name or a subnet of a network belongs to something else: code 7 for the name, 103 for the bridge,
  * 107 for a subnet. Only reads.
  */
-export function refuseConflicts(node: NodeNetwork, conf: BuiltinConf, { bridge, recorded, others }: Found): void {
+export function refuseConflicts(
+  node: NodeNetwork,
+  conf: BuiltinConf,
+  { bridge, recorded, others }: NetworkNeighbours,
+): void {
   refuseOtherBridge(conf, recorded);
   refuseSharedBridge(conf, others);
   if (bridge !== undefined) findEarlierAddresses(node, conf, bridge);
@@ -36,11 +40,10 @@ export function refuseConflicts(node: NodeNetwork, conf: BuiltinConf, { bridge, 
     addresses: listAllAddresses(node.route),
     routes: [...listRoutes(node.route, 4), ...listRoutes(node.route, 16)],
   };
-  const elsewhere = findPathsInto(subnetsOf(conf), paths, bridge?.index);
-  if (elsewhere === undefined) return;
-  const { subnet, what, link } = elsewhere;
-  const name = listLinks(node.route).find(({ index }) => index === link)?.name ?? `link ${link}`;
-  const message = `the network ${conf.name}: ${formatPrefix(subnet)} contains ${what} ${name}. Set ranges, or podCIDR of the node, to a subnet that the node does not use`;
+  const conflict = findConflictingPath(subnetsOf(conf), paths, bridge?.index);
+  if (conflict === undefined) return;
+  const link = listLinks(node.route).find(({ index }) => index === conflict.link)?.name ?? `link ${conflict.link}`;
+  const message = `the network ${conf.name}: ${formatPrefix(conflict.subnet)} contains ${describePath(conflict, link)}. Set ranges, or podCIDR of the node, to a subnet that the node does not use`;
   throw new CniError(builtinCodes.subnet, message);
 }
 
@@ -50,36 +53,45 @@ interface NodePaths {
   readonly routes: readonly Route[];
 }
 
-interface PathInto {
+interface ConflictingPath {
+  readonly kind: "address" | "gateway" | "network";
   readonly subnet: IpPrefix;
-  readonly what: string;
+  /** The address, gateway or network in the subnet. */
+  readonly target: string;
   /** The index of the link. */
   readonly link: number;
 }
 
+function describePath({ kind, target }: ConflictingPath, link: string): string {
+  if (kind === "address") return `${target}, the node's address on ${link}`;
+  return kind === "gateway"
+    ? `${target}, a gateway of the node on ${link}`
+    : `${target}, which the node reaches over ${link}`;
+}
+
 /**
- * The first address, gateway or network inside of one of the subnets that the node reaches over another link than the bridge, and would not
- * reach any more. A single address, such as that of a load balancer on `lo`, does not count: no pod gets it.
+ * Returns the first address, gateway or network in one of the subnets that the node reaches over another link than the bridge, and would no
+ * longer reach; undefined if there is none. A single address of the node, such as that of a load balancer on `lo`, does not count: no pod
+ * gets it. Nor does a route to a single address.
  *
  * @internal
  */
-export function findPathsInto(
+export function findConflictingPath(
   subnets: readonly IpPrefix[],
   { addresses, routes }: NodePaths,
   bridge: number | undefined,
-): PathInto | undefined {
+): ConflictingPath | undefined {
   const isWithin = (inner: IpPrefix, subnet: IpPrefix) => inner.bits >= subnet.bits && isInNetwork(inner.bytes, subnet);
   const isSingle = ({ bytes, bits }: IpPrefix) => bits === 8 * bytes.length;
   for (const subnet of subnets) {
     for (const { link, ...address } of addresses)
       if (link !== bridge && !isSingle(address) && isInNetwork(address.bytes, subnet))
-        return { subnet, what: `${formatIp(address.bytes)}, the node's address on`, link };
+        return { kind: "address", subnet, target: formatIp(address.bytes), link };
     for (const { to, gateway, link } of routes) {
       if (link === bridge || link === 0) continue;
       if (gateway !== undefined && isInNetwork(gateway, subnet))
-        return { subnet, what: `${formatIp(gateway)}, a gateway of the node on`, link };
-      if (!isSingle(to) && isWithin(to, subnet))
-        return { subnet, what: `${formatPrefix(to)}, which the node reaches over`, link };
+        return { kind: "gateway", subnet, target: formatIp(gateway), link };
+      if (!isSingle(to) && isWithin(to, subnet)) return { kind: "network", subnet, target: formatPrefix(to), link };
     }
   }
   return undefined;
@@ -103,8 +115,9 @@ function refuseSharedBridge({ name, bridge }: BuiltinConf, others: readonly Othe
 const LINK_LOCAL: IpPrefix = { bytes: Uint8Array.of(0xfe, 0x80, ...new Uint8Array(14)), bits: 10 };
 
 /**
- * The addresses of the bridge, beside the gateways, that are from an earlier configuration, or an earlier built-in network. Throws `CniError` if it is no
- * bridge, or has others: those of a bridge that this network has not made, or with ports, whose pods would lose their gateway.
+ * Returns the addresses of the bridge that are no gateways: those of an earlier configuration, or of an earlier built-in network. Throws
+ * `CniError` (code 103) if the link is no bridge, if the bridge has such addresses and ports, whose pods would lose their gateway, or if no
+ * built-in network has made it.
  */
 export function findEarlierAddresses(node: NodeNetwork, conf: BuiltinConf, bridge: Link): readonly IpPrefix[] {
   refuseOtherKind(conf, bridge);
@@ -122,7 +135,7 @@ export function findEarlierAddresses(node: NodeNetwork, conf: BuiltinConf, bridg
   return foreign;
 }
 
-/** Throws `CniError` if the link of the bridge's name is none. */
+/** Throws `CniError` (code 103) if the link with the bridge's name is no bridge. */
 export function refuseOtherKind(conf: BuiltinConf, { kind }: Link): void {
   if (kind === "bridge") return;
   throw new CniError(

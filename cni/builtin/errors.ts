@@ -6,7 +6,7 @@ export const builtinCodes = {
   exhausted: 101,
   /** The requested address is taken, or in no range. */
   address: 102,
-  /** A link of another kind, or with another address, has the bridge's name. */
+  /** The link with the bridge's name is no bridge, or has pods of another network, or an address of another program. */
   bridge: 103,
   /** Another pod has the host port. */
   hostPort: 104,
@@ -14,6 +14,6 @@ export const builtinCodes = {
   mismatch: 105,
   /** The network belongs to another cache of results. */
   cache: 106,
-  /** The node reaches something in the subnet over another link. */
+  /** A subnet contains an address, a gateway or a network that the node reaches over another link. */
   subnet: 107,
 } as const;

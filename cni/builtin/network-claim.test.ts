@@ -68,7 +68,7 @@ test("the refusal names the file, both caches, and what to do", () => {
   expect(() => claimNetwork(folder(), "pods", at("mine"))).toThrow(
     `the built-in network pods belongs to the cache ${at("theirs")}, as ${folder()}/claimed-by says, and this call has the cache ${at("mine")}. ` +
       "Give one of the two networks another name, bridge and ranges by a list of its own, " +
-      `or remove this one by berth cni uninstall --cache-dir ${at("theirs")}; by hand, berth cni takes --cache-dir ${at("theirs")}`,
+      `or remove this one by berth cni uninstall --cache-dir ${at("theirs")}; to call berth cni by hand, add --cache-dir ${at("theirs")}`,
   );
 });
 
@@ -76,7 +76,7 @@ test("a look does not propose the removal, since the network may be in use", () 
   claimedBy("theirs");
   expect(() => checkClaim(folder(), "pods", at("mine"))).toThrow(
     new RegExp(
-      `and this call has the cache ${at("mine")}\\. Give one .+ a list of its own; by hand, berth cni takes --cache-dir ${at("theirs")}$`,
+      `and this call has the cache ${at("mine")}\\. Give one .+ a list of its own; to call berth cni by hand, add --cache-dir ${at("theirs")}$`,
     ),
   );
 });

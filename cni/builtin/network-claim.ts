@@ -61,10 +61,10 @@ const refusal = (claim: Claim): CniError => {
   return new CniError(builtinCodes.cache, `${belongsTo(claim)}. ${SEPARATE}${removal}; ${byHand(claim)}`);
 };
 
-/** Two agents that shared a cache would take the pods of each other for ended ones. */
+/** Of two agents with one cache, each would delete the pods of the other. */
 const SEPARATE = "Give one of the two networks another name, bridge and ranges by a list of its own";
 
-const byHand = ({ owner }: Claim): string => `by hand, berth cni takes --cache-dir ${owner}`;
+const byHand = ({ owner }: Claim): string => `to call berth cni by hand, add --cache-dir ${owner}`;
 
 function readClaim(folder: string): string | undefined {
   return ifPresent(() => readlinkSync(claimPath(folder)));

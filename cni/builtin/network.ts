@@ -34,7 +34,7 @@ const DEFAULT_MTU = 1500;
 
 /**
  * Makes what all pods of a network share, as far as it is absent: the bridge with its gateways, forwarding, and the rules
- * with the host ports of the recorded attachments. `known` is the result of the last call: as long as all of it is there,
+ * with the host ports of the recorded attachments. `readOthers` reads the other built-in networks of the node. `known` is the result of the last call: as long as all of it is there,
  * nothing is made; undefined makes all of it again. Throws `NetlinkError`, or `CniError` as `refuseConflicts` does; then nothing has changed.
  */
 export function ensureNetwork(
@@ -141,7 +141,7 @@ function ensureBridge(node: NodeNetwork, conf: BuiltinConf, mtu: number, present
   }
   const bridge = present ?? readLink(node.route, conf.bridge);
   refuseOtherKind(conf, bridge);
-  // That of another built-in network, which has no pods any more.
+  // The bridge has the alias of another built-in network, which has no pods any more.
   const alias = bridgeAlias(conf.name);
   if (isBridgeAlias(bridge.alias) && bridge.alias !== alias) setAlias(node.route, bridge, alias);
   if (!bridge.isUp) setUp(node.route, bridge);

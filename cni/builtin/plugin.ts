@@ -52,8 +52,8 @@ interface Known {
   bridge: NetworkBridge | undefined;
 }
 
-/** The network of a call. */
-interface CalledNetwork {
+/** What a call needs of its network. */
+interface NetworkOfCall {
   readonly conf: BuiltinConf;
   readonly store: AttachmentStore;
   readonly known: Known;
@@ -79,7 +79,7 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
       .filter((other) => other !== name)
       .map((other) => ({ name: other, attachments: openStore(join(folder, other)).list() }));
   /** A network that has had the bridge before looks at it again, since another one may take it now. */
-  const forgetSharers = (bridge: string, known: Known) => {
+  const forgetBridgeOfOthers = (bridge: string, known: Known) => {
     for (const other of networks.values())
       if (other !== known && other.bridge?.bridge.name === bridge) other.bridge = undefined;
   };
@@ -100,8 +100,8 @@ export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessP
         networks.set(name, known);
         const conf = readNetworkConf(call.conf, { needsRanges: needsRanges(call) });
         if (cacheDir !== undefined) ensureOwner(call.verb, join(folder, name), name, cacheDir);
-        const network: CalledNetwork = { conf, store, known, readOthers: () => readOthers(name) };
-        if (call.verb === "ADD") forgetSharers(conf.bridge, known);
+        const network: NetworkOfCall = { conf, store, known, readOthers: () => readOthers(name) };
+        if (call.verb === "ADD") forgetBridgeOfOthers(conf.bridge, known);
         return await perform(node(), network, call.verb, call);
       } catch (error) {
         throw toCniError(error);
@@ -126,7 +126,7 @@ const needsRanges = ({ verb, capabilities = [] }: PluginCall): boolean =>
 
 async function perform(
   node: NodeNetwork,
-  network: CalledNetwork,
+  network: NetworkOfCall,
   verb: Exclude<CniVerb, "DEL">,
   call: PluginCall,
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
@@ -145,7 +145,7 @@ async function perform(
       await collectGarbage(node, conf, store, valid);
       // Looks at everything, and puts back what another program has removed, as long as pods need it. Without ranges the next ADD does.
       if (store.list().length > 0 && conf.ranges.length > 0)
-        ensureKnown(node, network, known.bridge && { ...known.bridge, generation: undefined });
+        ensureAndRemember(node, network, known.bridge && { ...known.bridge, generation: undefined });
       return undefined;
     }
   }
@@ -188,16 +188,17 @@ function problemOf(node: NodeNetwork, namespace: NetworkNamespace): string | und
   return node.isOwn(namespace) ? "the network namespace of the node; a pod's own one is expected" : undefined;
 }
 
-function ensureKnown(
+/** Ensures the network, and keeps the result for the next call. */
+function ensureAndRemember(
   node: NodeNetwork,
-  { conf, store, known, readOthers }: CalledNetwork,
+  { conf, store, known, readOthers }: NetworkOfCall,
   bridge: NetworkBridge | undefined,
 ): NetworkBridge {
   known.bridge = ensureNetwork(node, conf, store, bridge, readOthers);
   return known.bridge;
 }
 
-async function add(node: NodeNetwork, called: CalledNetwork, call: PluginCall) {
+async function add(node: NodeNetwork, called: NetworkOfCall, call: PluginCall) {
   const { conf, store, known } = called;
   if (call.conf["prevResult"] !== undefined)
     throw new CniError(
@@ -207,7 +208,7 @@ async function add(node: NodeNetwork, called: CalledNetwork, call: PluginCall) {
   const id = idOf(call);
   const namespace = openPodNamespace(node, call.netns);
   try {
-    const network = ensureKnown(node, called, known.bridge);
+    const network = ensureAndRemember(node, called, known.bridge);
     const present = store.find(id);
     if (present !== undefined) {
       // ADD again: after a call that was killed, or by a runtime that has not got the answer.
@@ -282,8 +283,8 @@ function addressesOfResult(result: unknown): readonly unknown[] | undefined {
   return result.ips.map((ip: unknown) => (typeof ip === "object" && ip !== null && "address" in ip ? ip.address : ip));
 }
 
-/** Throws `CniError` with code 50 if ADD cannot succeed: without nftables, or since the bridge, the name or a subnet belongs to something else. */
-function status(node: NodeNetwork, { conf, store, readOthers }: CalledNetwork): void {
+/** Throws `CniError` with code 50 if ADD cannot succeed: without nftables, or because the bridge, the name or a subnet belongs to something else. */
+function status(node: NodeNetwork, { conf, store, readOthers }: NetworkOfCall): void {
   try {
     hasChain(node.netfilter, TABLE, masqueradeChain(conf.name));
     const bridge = findLink(node.route, conf.bridge);

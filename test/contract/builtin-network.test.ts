@@ -381,7 +381,7 @@ describe.skipIf(!isRoot)("the built-in network refuses", () => {
     ["the same addresses", { name: "other" }],
     ["other addresses", other],
   ])(
-    "the bridge of a built-in network with pods, for a network with %s, and takes it without them",
+    "the bridge on which another built-in network has pods (%s), and takes it when they have ended",
     async (_name, change) => {
       const pods = [await node.addPod("c1"), await node.addPod("c2")];
       const message =

@@ -25,14 +25,14 @@ export async function runCniDelegate(args: readonly string[]): Promise<number> {
 }
 
 async function execute(conf: DelegateConf, call: DelegateCall, signal: AbortSignal): Promise<CallOutput> {
-  const [{ findChainFolders }, { executeCall }, { createTimeLimit }, { createLocalExecutor }] = await Promise.all([
+  const [{ findConfDirs }, { executeCall }, { createTimeLimit }, { createLocalExecutor }] = await Promise.all([
     import("../cni/delegate/builtin-list.ts"),
     import("../cni/delegate/execute-call.ts"),
     import("../cni/time-limit.ts"),
     import("./cni/local-executor.ts"),
   ]);
   const { files, executor } = createLocalExecutor(conf, "berth-cni");
-  const confDirs = await findChainFolders(files, conf);
+  const confDirs = await findConfDirs(files, conf);
   const timeLimit = createTimeLimit(call.timeLeftMs, createClock(), signal);
   const deps = {
     ...executor,

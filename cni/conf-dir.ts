@@ -9,8 +9,8 @@ export type ConfFile =
   | { readonly file: string; readonly problem: CniError };
 
 /**
- * Folders of network configurations in their order, for pods. The first one with a configuration decides, also with a broken one: its
- * first network serves pods, and those after it are not read.
+ * Folders of network configurations, in order. The first folder with a configuration, even a broken one, decides: pods get its first
+ * network, and no later folder is read.
  */
 export type ConfDirs = readonly [string, ...(readonly string[])];
 
@@ -36,7 +36,7 @@ export async function readConfDir(files: ConfFiles, confDir: string): Promise<re
   return found;
 }
 
-/** Reads the folder that decides; without a configuration in any of them the first one. Rejects as `readConfDir`. */
+/** Reads the folder that decides; the first one if none has a configuration. Rejects as `readConfDir` does. */
 export async function readConfDirs(
   files: ConfFiles,
   confDirs: ConfDirs,
@@ -46,6 +46,14 @@ export async function readConfDirs(
     if (found.length > 0) return { confDir, found };
   }
   return { confDir: confDirs[0], found: [] };
+}
+
+/** Whether a folder decides, perhaps by a file or a folder that cannot be read. */
+export async function hasConfiguration(files: ConfFiles, confDirs: ConfDirs): Promise<boolean> {
+  return await readConfDirs(files, confDirs).then(
+    ({ found }) => found.length > 0,
+    () => true,
+  );
 }
 
 /** The network that serves pods, and its folder. Rejects as `loadNetwork`. */

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { parseNetworkConf } from "../../cni/conf.ts";
 import { loadFirstNetwork, loadNetwork } from "../../cni/conf-dir.ts";
 import { askAgent } from "../../cni/delegate/ask-agent.ts";
-import { findChainFolders, formatBuiltinList } from "../../cni/delegate/builtin-list.ts";
+import { findConfDirs, formatBuiltinList } from "../../cni/delegate/builtin-list.ts";
 import type { DelegateCall } from "../../cni/delegate/delegate-call.ts";
 import { formatDelegateList } from "../../cni/delegate/delegate-conf.ts";
 import { type CniError, describeCniError } from "../../cni/error.ts";
@@ -176,7 +176,7 @@ test.each<[string, Exec, number | undefined, string]>([
     800,
     "bridge: BIN/bridge did not end within 700 ms",
   ],
-  ["plugins that cannot be killed are named by the folder of their list", unkillable, 10, "the plugins of NET have not answered STATUS within 0.01 s"], // biome-ignore format: a table
+  ["plugins that cannot be killed are named by their network and its folder", unkillable, 10, "the plugins of the network pods of NET have not answered STATUS within 0.01 s"], // biome-ignore format: a table
 ])("NetworkReady: %s", async (_name, exec, deadlineMs, problem) => {
   await makeNetwork();
   const network = await open("agent", listWith(own()), {}, undefined, { exec, clock: new FakeClock() });
@@ -185,6 +185,17 @@ test.each<[string, Exec, number | undefined, string]>([
   const status = await read?.(deadlineMs === undefined ? undefined : { deadlineMs });
   const words = problem.replace("BIN", join(folder, "bin")).replace("NET", join(folder, "net.d"));
   expect(status?.status?.conditions[0]?.message).toBe(`Network plugin returns error: ${words}`);
+});
+
+test("NetworkReady: a folder that cannot be read is named once, as the one of several that decides", async () => {
+  const problem = `${folder}/net.d cannot be listed: input/output error`;
+  const list = async (path: string) => {
+    if (path === join(folder, "net.d")) throw new FilesError("EIO", path, problem);
+    return await createFiles("/").list(path);
+  };
+  const hostFiles: Files = { ...createFiles("/"), list };
+  const network = await open("agent", listWith(own()), { source: "auto" }, undefined, { hostFiles });
+  expect(await networkReady(network)).toBe(`NetworkPluginNotReady: Network plugin returns error: ${problem}`);
 });
 
 /** Runs an audit of the network until it logs a failure after this time. Returns its reason. */
@@ -408,9 +419,9 @@ describe("--network=builtin", () => {
     await open("auto", listWith(own()), builtin);
     expect(await listed()).toEqual([[[{ subnet: "10.241.0.0/24" }]]]);
     const conf = { socket: own(), confDir: "/etc/cni/net.d" };
-    expect(await findChainFolders(createFiles("/"), conf)).toEqual([join(folder, "root/network.d")]);
+    expect(await findConfDirs(createFiles("/"), conf)).toEqual([join(folder, "root/network.d")]);
     await open("auto");
-    expect(await findChainFolders(createFiles("/"), conf)).toEqual(["/etc/cni/net.d"]);
+    expect(await findConfDirs(createFiles("/"), conf)).toEqual(["/etc/cni/net.d"]);
   });
 
   test("a node of a cluster waits for its pod CIDRs, and has them at once after a restart", async () => {
@@ -423,7 +434,7 @@ describe("--network=builtin", () => {
     expect(await conditionOf(await open("agent", undefined, builtin, inCluster))).not.toContain("pod CIDR");
   });
 
-  test("without the delegate, or with the runtime as the owner, it is no start", async () => {
+  test("without the delegate, or with the runtime as the owner, the agent does not start", async () => {
     await expect(open("auto", undefined, builtin)).rejects.toMatchObject({
       message: expect.stringMatching(
         /^--network=builtin: .*delegate\.d has no list with berth-cni: berth cni install .*, then conf_dir = ".*delegate\.d" in the runtime's configuration; or leave out --network=builtin$/,
@@ -459,7 +470,7 @@ describe("--network=auto", () => {
   });
   /** Which network the delegate executes without the agent. */
   const ofDelegate = async () => {
-    const confDirs = await findChainFolders(createFiles("/"), { socket: own(), confDir: join(folder, "net.d") });
+    const confDirs = await findConfDirs(createFiles("/"), { socket: own(), confDir: join(folder, "net.d") });
     return await loadFirstNetwork(createFiles("/"), confDirs).then(
       ({ conf }) => conf.name,
       () => undefined,
@@ -549,7 +560,7 @@ describe("--network=auto", () => {
       },
     );
 
-    test("--network=builtin is no start", async () => {
+    test("with --network=builtin the agent does not start", async () => {
       const { files } = fillDisk("write");
       await expect(
         open("auto", listWith(own()), { source: "builtin" }, undefined, { hostFiles: files }),
@@ -561,7 +572,7 @@ describe("--network=auto", () => {
     ["in a cluster", auto, inCluster],
     ["with --network=chain", { source: "chain" }, undefined],
   ])(
-    "a node %s without a list has no network, nor a delegate without the agent, also after a standalone start",
+    "on a node %s without a list neither the agent nor berth-cni without it executes a network, also after a standalone start",
     async (_, source, cluster) => {
       await open("auto", listWith(own()), auto);
       expect(await ofDelegate()).toBe("berth");
@@ -575,7 +586,7 @@ describe("--network=auto", () => {
     ["the owner is runtime", "runtime", undefined],
     ["the delegate belongs to another agent", "auto", "/other/cni.sock"],
   ])(
-    "after a standalone start an agent that does not own the network leaves a delegate no built-in one: %s",
+    "an agent that does not own the network removes the list of an earlier standalone start: %s",
     async (_, owner, socket) => {
       await open("auto", listWith(own()), auto);
       expect(await ofDelegate()).toBe("berth");
@@ -660,7 +671,7 @@ describe("--network=auto", () => {
     await makeNetwork();
     await networkReady(network);
     expect(log.lines.map(({ message, fields }) => [message, fields["network"]])).toEqual([
-      ["the agent executes the network of pods", undefined],
+      ["the agent serves berth-cni; it finds no network of pods yet", undefined],
       ["the agent executes the network of pods", "pods"],
     ]);
     await server?.stop();

@@ -1,16 +1,17 @@
 import { YOUNG_FOR_MS } from "../../cni/attachment-state.ts";
-import { type ConfDirs, loadFirstNetwork, readConfDirs } from "../../cni/conf-dir.ts";
+import { type ConfDirs, hasConfiguration, loadFirstNetwork } from "../../cni/conf-dir.ts";
 import { createAttachmentAges } from "../../cni/delegate/attachment-ages.ts";
 import {
   type BuiltinUse,
   builtinFolderOf,
   builtinUseOf,
-  chainFoldersOf,
+  confDirsOf,
   standaloneRanges,
   unusedBuiltinFolders,
 } from "../../cni/delegate/builtin-list.ts";
 import type { DelegateConf } from "../../cni/delegate/delegate-conf.ts";
 import { createDeletedAttachments } from "../../cni/delegate/deleted-attachments.ts";
+import type { ExecutedNetwork } from "../../cni/delegate/execute-call.ts";
 import { cureOfDelegate, type FoundNetworkOwner, findNetworkOwner } from "../../cni/delegate/installed-delegate.ts";
 import type { NetworkReadiness } from "../../cni/delegate/network-readiness.ts";
 import type { Executor } from "../../cni/executor.ts";
@@ -36,10 +37,10 @@ import { createMirrorNetworkStatus, type MirrorNetworkStatusOptions } from "../r
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import { createDelegateCallRecorder, createPluginCallRecorder } from "../serve/metrics/plugin-call-recorder.ts";
 import { createExecutedNetworkLog } from "../serve/network/executed-network-log.ts";
+import { type KeptList, type KeptListOptions, openKeptList } from "../serve/network/kept-list.ts";
 import { createNetworkDefinitions, definitionsOfStandaloneNode } from "../serve/network/network-definitions.ts";
 import { type NetworkServer, type NetworkServerOptions, serveNetwork } from "../serve/network/network-server.ts";
 import type { Agent } from "./agent.ts";
-import { type BuiltinList, type BuiltinListOptions, openBuiltinList } from "./builtin-list.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
 import { listSandboxes } from "./listed-sandboxes.ts";
 import { createRuntimeFolderCheck, type RuntimeFolderCheck, withRuntimeFolder } from "./runtime-folder-check.ts";
@@ -104,7 +105,7 @@ export async function openOwnedNetwork(
   const standaloneCIDRs = isInCluster ? undefined : standaloneRanges(podCIDRs);
   const use = builtinUseOf(source, isInCluster);
   const list = await openListOf(use, { files: hostFiles, socket, standaloneCIDRs, log });
-  const executed = { ...delegate, confDirs: chainFoldersOf(delegate, use) };
+  const executed = { ...delegate, confDirs: confDirsOf(delegate, use) };
   const youngForMs = Math.max(YOUNG_FOR_MS, 2 * config.runtimeRequestTimeoutMs);
   const { delegateDir } = config.network;
   const folder = createRuntimeFolderCheck({ ...adapters, files: hostFiles, delegateDir });
@@ -133,10 +134,10 @@ async function requireNetworkOwner(
 /** The list of the built-in network, if the agent uses it. Removes that of an earlier start with another use. */
 async function openListOf(
   use: BuiltinUse,
-  options: Omit<BuiltinListOptions, "use"> & { readonly files: Pick<Files, "remove"> },
-): Promise<BuiltinList | undefined> {
+  options: Omit<KeptListOptions, "use"> & { readonly files: Pick<Files, "remove"> },
+): Promise<KeptList | undefined> {
   try {
-    const list = use === "never" ? undefined : await openBuiltinList({ ...options, use });
+    const list = use === "never" ? undefined : await openKeptList({ ...options, use });
     for (const folder of unusedBuiltinFolders(options.socket, use)) await options.files.remove(folder);
     return list;
   } catch (error) {
@@ -145,18 +146,18 @@ async function openListOf(
 }
 
 /**
- * Removes the list that an earlier start as a standalone node has kept: the runtime may still call the delegate, which would make pods of the
- * built-in network, also on a node that has joined a cluster.
+ * Removes the list that an earlier start as a standalone node has kept: the runtime may still call the delegate, which would give pods the
+ * built-in network. Rejects with `StartError`.
  */
 async function removeFallback(files: Pick<Files, "remove">, socket: string): Promise<void> {
   await files
-    .remove(builtinFolderOf(socket, "withoutChain"))
+    .remove(builtinFolderOf(socket, "asFallback"))
     .catch(toStartError("cannot remove the list of the built-in network", ROOT_DIR_HINT));
 }
 
 async function openNetwork(
   delegate: DelegateConf & { readonly confDirs: ConfDirs },
-  list: BuiltinList | undefined,
+  list: KeptList | undefined,
   { youngForMs, folder }: { readonly youngForMs: number; readonly folder: RuntimeFolderCheck },
   adapters: NetworkAdapters,
 ): Promise<Omit<OwnedNetwork, "onRuntimeBack">> {
@@ -179,12 +180,12 @@ async function openNetwork(
     ...executor,
     ...{ files, confDirs, socket, ages, clock, youngForMs, isNamespace: isNamespaceMount },
   };
-  const networkLog = createExecutedNetworkLog({ socket, log });
-  const readiness = createNetworkReadiness({ ...deps, statSync, mounts, onNetwork: networkLog.onNetwork });
+  const { start: logStart, onNetwork } = createExecutedNetworkLog({ socket, log });
+  const readiness = createNetworkReadiness({ ...deps, statSync, mounts });
   const readProblem = async (timeoutMs: number) => {
     await list?.retry();
     const createCni = (timeLimit: TimeLimit) => executor.createCni(record, timeLimit);
-    const problem = await findProblemWithin(timeoutMs, createCni, { readiness, confDirs, clock });
+    const problem = await findProblemWithin(timeoutMs, createCni, { readiness, onNetwork, clock });
     const listProblem = list?.problem();
     if (problem === undefined || listProblem === undefined) return problem;
     return (await hasConfiguration(files, confDirs)) ? problem : listProblem;
@@ -213,7 +214,7 @@ async function openNetwork(
       const secondary = cluster && connectSecondaryNetworks(cluster, { readStatus, clock, log });
       const execute = createExecute(secondary?.definitions ?? definitionsOfStandaloneNode);
       const server = await startServer({ path: socket, execute, onPluginCallFinished, clock, log });
-      networkLog.start(await loadFirstNetwork(files, confDirs).catch(() => ({ confDir: confDirs[0] })));
+      logStart(await loadFirstNetwork(files, confDirs).catch(() => ({ confDir: confDirs[0] })));
       return {
         async stop() {
           await Promise.all([server.stop(), secondary?.stop(), list?.settled()]);
@@ -238,17 +239,9 @@ async function openNetwork(
   };
 }
 
-/** Whether a folder decides, also by a file or a folder that cannot be read. */
-async function hasConfiguration(files: Pick<Files, "list" | "read">, confDirs: ConfDirs): Promise<boolean> {
-  return await readConfDirs(files, confDirs).then(
-    ({ found }) => found.length > 0,
-    () => true,
-  );
-}
-
 interface NetworkProblemDeps {
   readonly readiness: Pick<NetworkReadiness, "findProblem">;
-  readonly confDirs: ConfDirs;
+  readonly onNetwork: (network: ExecutedNetwork) => void;
   readonly clock: Clock;
 }
 
@@ -256,18 +249,21 @@ interface NetworkProblemDeps {
 async function findProblemWithin(
   timeoutMs: number,
   createCni: (timeLimit: TimeLimit) => Cni,
-  { readiness, confDirs, clock }: NetworkProblemDeps,
+  { readiness, onNetwork, clock }: NetworkProblemDeps,
 ): Promise<string | undefined> {
   const timeout = AbortSignal.timeout(timeoutMs);
-  const folders = confDirs.join(" or ");
-  const late = `have not answered STATUS within ${timeoutMs / 1_000} s`;
   // A plugin that hangs is killed before the timeout, and is the problem then.
   const cni = createCni(createRepeatedTimeLimit(timeoutMs, clock, timeout));
-  return await readiness
-    .findProblem(cni, timeout)
-    .catch((error: unknown) =>
-      timeout.aborted ? `the plugins of ${folders} ${late}` : `${folders}: ${messageOf(error)}`,
-    );
+  let late = "";
+  try {
+    return await readiness.findProblem(cni, timeout, (network) => {
+      onNetwork(network);
+      const { confDir, conf } = network;
+      late = `the plugins of the network ${conf.name} of ${confDir} have not answered STATUS within ${timeoutMs / 1_000} s`;
+    });
+  } catch (error) {
+    return timeout.aborted && late !== "" ? late : messageOf(error);
+  }
 }
 
 /**

@@ -1,8 +1,8 @@
 import { readConfDir, readConfDirs } from "../../cni/conf-dir.ts";
-import { findChainFolders } from "../../cni/delegate/builtin-list.ts";
+import { findConfDirs } from "../../cni/delegate/builtin-list.ts";
 import { type DelegateConf, delegateOf } from "../../cni/delegate/delegate-conf.ts";
 import { CniError } from "../../cni/error.ts";
-import { type Folders, suggestedFolders } from "./suggested-cni-command.ts";
+import { type CallFolders, suggestedFlags } from "./suggested-cni-command.ts";
 import type { CniVerbDeps } from "./verbs.ts";
 
 /** An agent that executes the networks of pods on this machine. */
@@ -22,19 +22,19 @@ export async function findInstalledAgents({ files, findDelegateDirs }: AgentsDep
       const delegate = "conf" in entry ? delegateIfUsable(entry.conf) : undefined;
       if (delegate === undefined) continue;
       const { socket, binDirs, cacheDir } = delegate;
-      const { confDir, found } = await readConfDirs(files, await findChainFolders(files, delegate));
+      const { confDir, found } = await readConfDirs(files, await findConfDirs(files, delegate));
       agents.push({ socket, binDirs, cacheDir, confDir, hasNetwork: found.length > 0 });
     }
   return agents;
 }
 
 /**
- * The error of a folder without a network, which also names the networks of this machine's agents: they may be in another folder. Others
- * unchanged.
+ * Adds to the error of a folder without a configuration where this machine's agents have their networks; returns any other error unchanged.
+ * Rejects with `FilesError`.
  */
 export async function withNetworksOfAgents(
   error: CniError,
-  call: Pick<Folders, "confDir">,
+  call: Pick<CallFolders, "confDir">,
   deps: AgentsDeps,
 ): Promise<CniError> {
   if ((await readConfDir(deps.files, call.confDir)).length > 0) return error;
@@ -43,7 +43,7 @@ export async function withNetworksOfAgents(
   );
   if (agents.length === 0) return error;
   const hints = agents.map(({ socket, ...folders }) => {
-    const flags = suggestedFolders(folders);
+    const flags = suggestedFlags(folders);
     return `; the agent on ${socket} executes the first network of ${folders.confDir} for pods: repeat this command with ${flags}`;
   });
   return new CniError(error.code, `${error.message}${hints.join("")}`, { cause: error });

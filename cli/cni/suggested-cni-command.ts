@@ -3,10 +3,10 @@ import { shellWord } from "../../proto/shell-word.ts";
 import { BIN_DIR, CHAIN_DIR, type CniSettings } from "./settings.ts";
 
 /** The folders that a call of `berth cni` takes. */
-export type Folders = Pick<CniSettings, "confDir" | "binDirs" | "cacheDir">;
+export type CallFolders = Pick<CniSettings, "confDir" | "binDirs" | "cacheDir">;
 
 /** What a suggested command has to repeat of this call, so that it finds the same networks, plugins and cache when it is pasted. */
-export interface SuggestedCall extends Folders {
+export interface SuggestedCall extends CallFolders {
   /** What the user has typed to run this program. */
   readonly programName: string;
 }
@@ -18,9 +18,9 @@ export function suggestedCniCommand(words: readonly string[], call: SuggestedCal
 }
 
 /** The flags of these folders as a user can paste them. */
-export const suggestedFolders = (folders: Folders): string => flagsOf(folders).map(shellWord).join(" ");
+export const suggestedFlags = (folders: CallFolders): string => flagsOf(folders).map(shellWord).join(" ");
 
-function flagsOf({ confDir, binDirs, cacheDir }: Folders): readonly string[] {
+function flagsOf({ confDir, binDirs, cacheDir }: CallFolders): readonly string[] {
   const folders = [
     ["--conf-dir", confDir, CHAIN_DIR],
     ["--bin-dir", binDirs.join(":"), BIN_DIR],

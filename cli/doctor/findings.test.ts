@@ -91,7 +91,10 @@ const good: Facts = {
     notExecutable: [],
     bridges: [{ name: "cni0", families: [4] }],
   },
-  podNetwork: { owner: { by: "runtime" }, folderProblem: undefined, executed: undefined, isBuiltinDefault: false },
+  podNetwork: {
+    ...{ owner: { by: "runtime" }, folderProblem: undefined, executed: undefined },
+    ...{ isStandalone: false, isBuiltinFallback: false },
+  },
   rootDir: "directory",
   isRootReadOnly: false,
   rootMount: { mountPoint: "/", isShared: true },
@@ -175,7 +178,19 @@ const delegated = (changes: Partial<PodNetworkFacts>, executed: Partial<CniFacts
     owner: { by: "agent", delegate: { socket: "/r/cni.sock", ...cniFolders, cacheDir: "/c", timeoutMs: 1 } },
     folderProblem: undefined,
     executed: { ...good.cni, bridges: [{ name: "pods0", families: [4] }], ...executed },
-    isBuiltinDefault: false,
+    isStandalone: false,
+    isBuiltinFallback: false,
+    ...changes,
+  },
+});
+const standaloneWithoutNetwork = (changes: Pick<PodNetworkFacts, "isBuiltinFallback">): Partial<Facts> => ({
+  cni: { ...good.cni, file: undefined },
+  ...ofRuntime({ conditions: conditions(true, false) }),
+  podNetwork: {
+    owner: { by: "runtime" },
+    folderProblem: undefined,
+    executed: undefined,
+    isStandalone: true,
     ...changes,
   },
 });
@@ -345,22 +360,22 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "network",
     { facts: { cni: { ...good.cni, file: undefined }, ...ofRuntime({ conditions: conditions(true, false) }) } },
-    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
+    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
   ],
   [
     "network",
     { facts: { cni: { ...good.cni, file: undefined }, ...unreachable("UNAVAILABLE", "connect EACCES /run/a.sock") } },
-    'warning: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
+    'warning: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
   ],
   [
     "network",
-    {
-      facts: {
-        ...{ cni: { ...good.cni, file: undefined }, ...ofRuntime({ conditions: conditions(true, false) }) },
-        podNetwork: { owner: { by: "runtime" }, folderProblem: undefined, executed: undefined, isBuiltinDefault: true },
-      },
-    },
-    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration',
+    { facts: standaloneWithoutNetwork({ isBuiltinFallback: true }) },
+    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → put a list into /etc/cni/net.d, or let the agent execute the built-in network: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration',
+  ],
+  [
+    "network",
+    { facts: standaloneWithoutNetwork({ isBuiltinFallback: false }) },
+    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → put a list into /etc/cni/net.d, or let the agent execute the built-in network: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
   ],
   [
     "network",
@@ -415,7 +430,12 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "network",
     { facts: delegated({}, { file: undefined }) },
-    "problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent make a network of this node alone: --network=builtin for berth run",
+    "problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: --network=builtin for berth run",
+  ],
+  [
+    "network",
+    { facts: delegated({ isStandalone: true }, { file: undefined }) },
+    "problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → put a list into /etc/cni/net.d, or let the agent execute the built-in network: --network=builtin for berth run",
   ],
   [
     "network",

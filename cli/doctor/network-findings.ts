@@ -33,14 +33,15 @@ function judgeDelegate({ owner, folderProblem }: PodNetworkFacts): readonly Find
 /** `unreadable` are the findings of a delegate's list that cannot be read. */
 function judgeFolders(facts: MachineFacts, unreadable: readonly Finding[]): readonly Finding[] {
   const { podNetwork } = facts;
-  const { owner, executed, isBuiltinDefault = false } = "value" in podNetwork ? podNetwork.value : {};
+  const { owner, executed, ...node } =
+    "value" in podNetwork ? podNetwork.value : { isStandalone: false, isBuiltinFallback: false };
   const isByAgent = owner?.by === "agent";
   const answer = "value" in facts.runtime && facts.runtime.value.isReachable ? facts.runtime.value.facts : undefined;
   const ready = answer?.conditions.find(({ type }) => type === "NetworkReady");
   const ofRuntime = judged(facts, "cni", NETWORK, (cni) => {
     // The usual folder is not the one with the delegate.
-    const own = isByAgent && answer?.cni === undefined ? [] : judgeCni(cni, ready?.status, isBuiltinDefault);
-    const found = hasProblem(own) || executed === undefined ? own : judgeExecuted(executed, isByAgent);
+    const own = isByAgent && answer?.cni === undefined ? [] : judgeCni(cni, ready?.status, node);
+    const found = hasProblem(own) || executed === undefined ? own : judgeExecuted(executed, isByAgent, node);
     if (ready?.status !== false || hasProblem(found)) return found;
     return [
       problemFinding(
@@ -63,13 +64,16 @@ const GET_PLUGINS = `${PLUGINS} point the runtime's bin_dir to them (${DEBIAN}/u
 
 const GET_EXECUTED_PLUGINS = `${PLUGINS} name their folder by --bin-dir of berth cni install (${DEBIAN}--bin-dir /opt/cni/bin:/usr/lib/cni)`;
 
-/** How a node gets a network without that of a cluster and without plugins. */
-function installBuiltin(isBuiltinDefault: boolean): string {
-  const flag = isBuiltinDefault ? "" : " and --network=builtin for berth run";
-  return `let the agent make a network of this node alone: berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration${flag}`;
+/** How a node without a configuration in `confDir` gets a network. `setUp` makes the agent execute the built-in one. */
+function getNetwork(confDir: string, { isStandalone }: NodeOfNetwork, setUp: string): string {
+  if (isStandalone) return `put a list into ${confDir}, or let the agent execute the built-in network: ${setUp}`;
+  return `install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: ${setUp}`;
 }
 
-const INSTALL_NETWORK = "install the network of your cluster (Flannel, Cilium, Calico …), or";
+type NodeOfNetwork = Pick<PodNetworkFacts, "isStandalone" | "isBuiltinFallback">;
+
+const RUN_BUILTIN = "--network=builtin for berth run";
+const INSTALL_DELEGATE = `berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration`;
 
 /** `getPlugins` is the cure for plugins that are missing. */
 function cureOf({ problem, missingPlugins, notExecutable }: CniFacts, getPlugins: string): string {
@@ -78,25 +82,25 @@ function cureOf({ problem, missingPlugins, notExecutable }: CniFacts, getPlugins
 }
 
 /** The runtime's own configuration. `isReady` is what the runtime reports; a runtime that is ready may read its network from elsewhere. */
-function judgeCni(cni: CniFacts, isReady: boolean | undefined, isBuiltinDefault: boolean): readonly Finding[] {
-  const { file, binDirs, plugins } = cni;
+function judgeCni(cni: CniFacts, isReady: boolean | undefined, node: NodeOfNetwork): readonly Finding[] {
+  const { confDir, file, binDirs, plugins } = cni;
   const problem = cniProblemOf(cni);
   if (problem === undefined)
     return [okFinding("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
   if (file !== undefined) return [problemFinding("network", problem, cureOf(cni, GET_PLUGINS))];
   if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
-  return [problemFinding("network", withoutNetwork(problem), `${INSTALL_NETWORK} ${installBuiltin(isBuiltinDefault)}`)];
+  const setUp = node.isBuiltinFallback ? INSTALL_DELEGATE : `${INSTALL_DELEGATE} and ${RUN_BUILTIN}`;
+  return [problemFinding("network", withoutNetwork(problem), getNetwork(confDir, node, setUp))];
 }
 
 /** The network that an agent executes for the runtime: `isByAgent`, by the agent with this configuration. */
-function judgeExecuted(executed: CniFacts, isByAgent: boolean): readonly Finding[] {
-  const { file, plugins } = executed;
+function judgeExecuted(executed: CniFacts, isByAgent: boolean, node: NodeOfNetwork): readonly Finding[] {
+  const { confDir, file, plugins } = executed;
   const problem = cniProblemOf(executed);
   const executor = isByAgent ? "the agent" : "the runtime's plugin berth-cni";
   if (problem === undefined) return [okFinding("network", `${executor} executes ${file} with ${joinWithAnd(plugins)}`)];
   if (file !== undefined) return [problemFinding("network", problem, cureOf(executed, GET_EXECUTED_PLUGINS))];
-  const otherwise = "let the agent make a network of this node alone: --network=builtin for berth run";
-  return [problemFinding("network", withoutNetwork(problem), `${INSTALL_NETWORK} ${otherwise}`)];
+  return [problemFinding("network", withoutNetwork(problem), getNetwork(confDir, node, RUN_BUILTIN))];
 }
 
 const withoutNetwork = (problem: string) => `${problem}: pods without host network cannot start`;

@@ -63,7 +63,8 @@ test("without a delegate the runtime executes the network", async () => {
     owner: { by: "runtime" },
     folderProblem: undefined,
     executed: undefined,
-    isBuiltinDefault: true,
+    isStandalone: true,
+    isBuiltinFallback: true,
   });
 });
 
@@ -77,9 +78,9 @@ describe("where the folder of the chain is empty", () => {
     ["an agent with --network=chain has no network", { source: "chain" }, undefined, none],
   ])("%s", async (_, network, cluster, expected) => {
     await install();
-    const { executed, isBuiltinDefault } = await read(network, "/delegate.d", cluster);
+    const { executed, isBuiltinFallback } = await read(network, "/delegate.d", cluster);
     expect(executed).toMatchObject(expected);
-    expect(isBuiltinDefault).toBe(expected === builtin);
+    expect(isBuiltinFallback).toBe(expected === builtin);
   });
 
   test("a broken list keeps the built-in network from being executed", async () => {

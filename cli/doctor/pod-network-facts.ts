@@ -4,11 +4,12 @@ import { BUILTIN_TYPE } from "../../cni/builtin/network-conf.ts";
 import { parseNetworkConf } from "../../cni/conf.ts";
 import { readConfDir, readConfDirs } from "../../cni/conf-dir.ts";
 import {
+  type BuiltinListUse,
   type BuiltinUse,
   builtinFolderOf,
   builtinListOf,
   builtinUseOf,
-  findChainFolders,
+  findConfDirs,
   formatBuiltinList,
   standaloneRanges,
 } from "../../cni/delegate/builtin-list.ts";
@@ -28,8 +29,10 @@ export interface PodNetworkFacts {
   readonly folderProblem: RuntimeFolderProblem | undefined;
   /** The network that an agent of this machine executes; undefined if the runtime executes it. */
   readonly executed: CniFacts | undefined;
-  /** Whether an agent with this configuration executes the built-in network as long as the chain's folder has none. */
-  readonly isBuiltinDefault: boolean;
+  /** Whether the configuration names no cluster. */
+  readonly isStandalone: boolean;
+  /** Whether an agent with this configuration executes the built-in network while `--chain-dir` has no configuration. */
+  readonly isBuiltinFallback: boolean;
 }
 
 type PodNetworkConfig = Pick<Config, "network" | "rootDir" | "clusterConfigSource">;
@@ -50,9 +53,10 @@ export async function readPodNetworkFacts(
     owner.by === "agent" && runtimeDir !== undefined
       ? await findRuntimeFolderProblem(files, runtimeDir, network.delegateDir)
       : undefined;
-  const use = builtinUseOf(network.source, config.clusterConfigSource !== undefined);
+  const isStandalone = config.clusterConfigSource === undefined;
+  const use = builtinUseOf(network.source, !isStandalone);
   const executed = await readExecuted(files, config, { socket, use, owner, runtimeDir });
-  return { owner, folderProblem, executed, isBuiltinDefault: use === "withoutChain" };
+  return { owner, folderProblem, executed, isStandalone, isBuiltinFallback: use === "asFallback" };
 }
 
 interface ExecutedNetworkInput {
@@ -67,13 +71,13 @@ async function readExecuted(
   config: PodNetworkConfig,
   { socket, use, owner, runtimeDir }: ExecutedNetworkInput,
 ): Promise<CniFacts | undefined> {
-  if (use === "replacesChain") return await readBuiltin(files, config, { socket, use });
-  const chain = await readChain(files, owner, runtimeDir);
-  const isMissing = owner.by === "agent" && chain?.file === undefined;
-  return isMissing && use === "withoutChain" ? await readBuiltin(files, config, { socket, use }) : chain;
+  if (use === "insteadOfChain") return await readBuiltin(files, config, { socket, use });
+  const found = await readNetworkOfDelegate(files, owner, runtimeDir);
+  const isMissing = owner.by === "agent" && found?.file === undefined;
+  return isMissing && use === "asFallback" ? await readBuiltin(files, config, { socket, use }) : found;
 }
 
-async function readChain(
+async function readNetworkOfDelegate(
   files: Pick<Files, "list" | "read" | "stat">,
   owner: FoundNetworkOwner,
   runtimeDir: string | undefined,
@@ -81,8 +85,7 @@ async function readChain(
   // Another agent's delegate may be the runtime's network.
   const delegate = owner.by === "agent" ? owner.delegate : await delegateIn(files, runtimeDir);
   if (delegate === undefined) return undefined;
-  const { confDir } =
-    owner.by === "agent" ? delegate : await readConfDirs(files, await findChainFolders(files, delegate));
+  const { confDir } = owner.by === "agent" ? delegate : await readConfDirs(files, await findConfDirs(files, delegate));
   const found = await readCniFacts(files, { confDir, binDirs: delegate.binDirs }, [BUILTIN_TYPE]);
   if (!found.plugins.includes(DELEGATE_TYPE)) return found;
   return { ...found, problem: `${found.file} contains ${DELEGATE_TYPE}, which would call itself without end` };
@@ -108,7 +111,7 @@ async function delegateIn(
 async function readBuiltin(
   files: Pick<Files, "list" | "read" | "stat">,
   { network: { podCIDRs }, clusterConfigSource }: PodNetworkConfig,
-  { socket, use }: { readonly socket: string; readonly use: Exclude<BuiltinUse, "never"> },
+  { socket, use }: { readonly socket: string; readonly use: BuiltinListUse },
 ): Promise<CniFacts> {
   const found = await readCniFacts(files, { confDir: builtinFolderOf(socket, use), binDirs: [] }, [BUILTIN_TYPE]);
   const isInCluster = clusterConfigSource !== undefined;

@@ -13,7 +13,7 @@ import { findSecondaryNetworks, secondaryNetworksOf } from "../secondary/seconda
 import type { AttachmentAges } from "./attachment-ages.ts";
 import { builtinConfOf } from "./builtin-list.ts";
 import { isOfDelegate } from "./delegate-entry.ts";
-import { chainIfUsable, type ExecuteCallDeps } from "./execute-call.ts";
+import { type ExecuteCallDeps, executedNetworkIfUsable } from "./execute-call.ts";
 
 export interface CollectGarbageDeps extends Pick<ExecuteCallDeps, "files" | "confDirs"> {
   readonly cni: Pick<Cni, "gc" | "del">;
@@ -42,7 +42,7 @@ export async function collectGarbage(
 ): Promise<CollectedGarbage> {
   const { files, confDirs } = deps;
   const collection = createCollection(deps, sandboxes, signal);
-  const chain = await chainIfUsable(files, confDirs);
+  const chain = await executedNetworkIfUsable(files, confDirs);
   // The entry of a default network names the pod's other networks, so these go first.
   await collectSecondaryNetworks(collection, chain);
   if (chain !== undefined) await collectCurrentChain(collection, chain);

@@ -18,7 +18,7 @@ const CAPABILITIES = [
 export interface DelegateConf {
   /** The socket of the agent. */
   readonly socket: string;
-  /** The folder with the network that is executed. */
+  /** The folder that `berth cni install` got as `--chain-dir`. The agent may execute the built-in network instead (`BuiltinUse`). */
   readonly confDir: string;
   /** The folders of the plugins' binaries. */
   readonly binDirs: readonly string[];

@@ -206,23 +206,27 @@ test("DEL with a broken list deletes nothing, and the next one with a usable lis
   expect((await run("DEL", listOf("pods"), [], { deleted })).calls).toEqual(["DEL pods with pods"]);
 });
 
-const unusable: readonly (readonly [what: string, list: string | undefined, code: number, words: string])[] = [
-  [
-    "no list",
-    undefined,
-    7,
-    "/c has no network configuration: it must hold a file that ends with .conflist, .conf or .json",
-  ],
-  ["a broken list", "{", 6, "/c/10.conflist is not JSON"],
-  ["a list that contains the delegate", listOf("loop", "berth-cni"), 7, "/c: the network loop contains berth-cni"],
+const [put, correct] = ["put the list of its network first in /c again", "correct the list"];
+const none = "/c has no network configuration: it must hold a file that ends with .conflist, .conf or .json";
+const ofDelegate = "/c: the network loop contains berth-cni";
+const unusable: readonly (readonly [
+  what: string,
+  list: string | undefined,
+  code: number,
+  words: string,
+  cure: string,
+])[] = [
+  ["no list", undefined, 7, none, put],
+  ["a broken list", "{", 6, "/c/10.conflist is not JSON", correct],
+  ["a list that contains the delegate", listOf("loop", "berth-cni"), 7, ofDelegate, correct],
 ];
-for (const [what, list, code, words] of unusable)
+for (const [what, list, code, words, cure] of unusable)
   test(`DEL of a torn entry with ${what} fails, and says what to do`, async () => {
     const del = () => run("DEL", list, [], { torn: ["pods-3f2a-eth0"] });
     await expect(del()).rejects.toMatchObject({ name: "CniError", code, message: expect.stringContaining(words) });
     await expect(del()).rejects.toThrow(
       "; /v/results/pods-3f2a-eth0.unreadable does not say which network eth0 of 3f2a has: it is empty; " +
-        "mend the list, or delete that file: then what the network has made for the pod, such as its address, stays",
+        `${cure}, or delete that file: then what the network has made for the pod, such as its address, stays`,
     );
   });
 

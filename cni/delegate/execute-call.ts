@@ -5,7 +5,7 @@ import { type CacheEntry, cacheFileName } from "../cache-entry.ts";
 import { parseCachedConf } from "../cached-conf.ts";
 import type { AddSignals, Attachment } from "../chain.ts";
 import type { NetworkConf } from "../conf.ts";
-import { type ConfDirs, loadFirstNetwork } from "../conf-dir.ts";
+import { type ConfDirs, hasConfiguration, loadFirstNetwork } from "../conf-dir.ts";
 import { containsDelegate, DELEGATE_NETWORK, DELEGATE_TYPE } from "../delegate-network.ts";
 import { CniError, cniCodes } from "../error.ts";
 import type { Cni } from "../network.ts";
@@ -41,7 +41,7 @@ export interface ExecuteCallDeps {
   readonly files: Pick<Files, "list" | "read">;
   /** The folders of the network that is executed: each call looks which one has it. */
   readonly confDirs: ConfDirs;
-  /** The folder with the networks of the node, also where another one of `confDirs` has the network that is executed. */
+  /** The folder that `berth cni install` got as `--chain-dir`, whether or not the agent executes its first network. */
   readonly chainDir: string;
   /** The secondary networks that pods select. */
   readonly definitions: NetworkDefinitions;
@@ -55,9 +55,10 @@ export interface ExecuteCallDeps {
 export type CallOutput = Readonly<Record<string, unknown>> | undefined;
 
 /**
- * Executes a call of the delegate, in the agent or in the delegate's own process. ADD takes the first network of the folders, as
- * runtimes do. CHECK and DEL take the network of the attachment from the cache, since the folders may have another one by now.
- * Secondary networks come after it, and are deleted before it. Rejects as `Cni`; `undoSignal` is that of its `add`.
+ * Executes a call of the delegate, in the agent or in the delegate's own process. ADD takes the first network of the folder that decides
+ * (`ConfDirs`). CHECK and DEL take the network of the attachment from the cache, and DEL without an entry from the record of a built-in
+ * network, since the folders may have another network by now. Secondary networks come after it, and are deleted before it. Rejects as
+ * `Cni`; `undoSignal` is that of its `add`.
  */
 export async function executeCall(
   deps: ExecuteCallDeps,
@@ -85,7 +86,7 @@ async function executeVerb(
       deleted?.remove(attachment);
       // The record of a built-in network exists during ADD, and the wall clock may be set in between.
       ages?.resetAge(attachment.containerId);
-      const { confDir, conf } = await loadChain(files, confDirs);
+      const { confDir, conf } = await loadExecutedNetwork(files, confDirs);
       const result = await addPodNetworks({ ...deps, confDir }, conf, attachment, signals);
       ages?.resetAge(attachment.containerId);
       return formatResult(result, DELEGATE_VERSION);
@@ -108,22 +109,23 @@ async function executeVerb(
 
 async function deletePodNetworks(deps: ExecuteCallDeps, attachment: Attachment, signal: AbortSignal): Promise<void> {
   const { cni, cache, files, confDirs, deleted } = deps;
-  const chain = await readChain(files, confDirs);
-  const conf = chain instanceof Error ? undefined : chain.conf;
-  const ofChain = await readEntry(deps, conf, attachment);
+  const executed = await readExecutedNetwork(files, confDirs);
+  const conf = executed instanceof Error ? undefined : executed.conf;
+  const ofExecuted = await readEntry(deps, conf, attachment);
   // The runtime's second DEL. With an entry, another process, such as berth cni, has added the attachment again.
-  if (ofChain === undefined && deleted?.has(attachment) === true) return;
-  const { entries, unreadable } = ofChain === undefined ? await cache.list() : { entries: [ofChain], unreadable: [] };
+  if (ofExecuted === undefined && deleted?.has(attachment) === true) return;
+  const { entries, unreadable } =
+    ofExecuted === undefined ? await cache.list() : { entries: [ofExecuted], unreadable: [] };
   const entry = findEntry(entries, attachment);
   const secondaries = entry === undefined ? findSecondaryNetworks(attachment, entries) : secondaryNetworksOf(entry);
   await deleteSecondaryNetworks(deps, secondaries, attachment, signal);
-  // A torn entry does not say its network. A built-in one has a record of its own, whatever list the folder has now.
+  // A torn entry does not name its network. A built-in network has a record of the attachment, whatever list the folder has now.
   const recorded = entry === undefined ? findRecorded(deps, attachment) : undefined;
   const network = entry?.network ?? recorded ?? conf?.name;
   if (entry === undefined) {
     // The folder may hold the list of what ADD has made: a runtime makes no further call after a DEL that succeeds.
-    if (chain instanceof FilesError) throw chain;
-    throwIfTorn(deps, unreadable, { attachment, chain, network });
+    if (executed instanceof FilesError) throw executed;
+    await throwIfTorn(deps, unreadable, { attachment, executed, network });
   }
   // Neither a network nor an entry: this call cannot delete anything more. The next one may find a usable list.
   if (network === undefined) return;
@@ -141,14 +143,14 @@ function findRecorded(
 }
 
 /**
- * Throws if the attachment has a torn entry of another network than the one that DEL takes. DEL must not succeed then: the runtime would make
- * no further call, and what that network has made would stay.
+ * Rejects if the attachment has a torn entry of another network than the one for which DEL is called. DEL must not succeed then: the runtime
+ * would make no further call, and what that network has made would stay.
  */
-function throwIfTorn(
-  { cache, confDirs, chainDir }: Pick<ExecuteCallDeps, "cache" | "confDirs" | "chainDir">,
+async function throwIfTorn(
+  { cache, files, confDirs, chainDir }: Pick<ExecuteCallDeps, "cache" | "files" | "confDirs" | "chainDir">,
   unreadable: readonly UnreadableEntry[],
-  { attachment, chain, network }: DelOfTorn,
-): void {
+  { attachment, executed, network }: TornEntryInput,
+): Promise<void> {
   const { containerId, ifName } = attachment;
   const fileNameIn = (network: string) => cacheFileName({ network, containerId, ifName });
   const usable = [DELEGATE_NETWORK, ...(network === undefined ? [] : [network])].map(fileNameIn);
@@ -157,22 +159,22 @@ function throwIfTorn(
   );
   if (torn === undefined) return;
   const problem =
-    chain instanceof CniError
-      ? chain
-      : new CniError(cniCodes.invalidNetworkConf, `${chain.confDir} has another network now, ${chain.conf.name}`);
+    executed instanceof CniError
+      ? executed
+      : new CniError(cniCodes.invalidNetworkConf, `${executed.confDir} has another network now, ${executed.conf.name}`);
   const file = cache.pathOf(torn.asideName);
   const unknown = `${file} does not say which network ${ifName} of ${containerId} has: ${torn.reason}`;
   const isOfChain = confDirs.includes(chainDir);
   const put = `put the list of its network first in ${chainDir} again${isOfChain ? "" : " and start the agent without --network=builtin"}`;
-  const mend = chain instanceof CniError && isOfChain ? "mend the list" : put;
-  const remedy = `${mend}, or delete that file: then what the network has made for the pod, such as its address, stays`;
+  const isBroken = executed instanceof CniError && (await hasConfiguration(files, confDirs));
+  const remedy = `${isBroken && isOfChain ? "correct the list" : put}, or delete that file: then what the network has made for the pod, such as its address, stays`;
   throw new CniError(problem.code, `${problem.message}; ${unknown}; ${remedy}`, { cause: problem });
 }
 
-interface DelOfTorn {
+interface TornEntryInput {
   readonly attachment: Attachment;
-  readonly chain: ExecutedNetwork | CniError;
-  /** The network that DEL takes. */
+  readonly executed: ExecutedNetwork | CniError;
+  /** The network for which DEL is called. */
   readonly network: string | undefined;
 }
 
@@ -180,7 +182,10 @@ interface DelOfTorn {
 export type ExecutedNetwork = Awaited<ReturnType<typeof loadFirstNetwork>>;
 
 /** Rejects with `CniError` code 7 if there is no network, or it contains the delegate. */
-export async function loadChain(files: ExecuteCallDeps["files"], confDirs: ConfDirs): Promise<ExecutedNetwork> {
+export async function loadExecutedNetwork(
+  files: ExecuteCallDeps["files"],
+  confDirs: ConfDirs,
+): Promise<ExecutedNetwork> {
   const loaded = await loadFirstNetwork(files, confDirs);
   const { confDir, conf } = loaded;
   if (!containsDelegate(conf)) return loaded;
@@ -188,23 +193,26 @@ export async function loadChain(files: ExecuteCallDeps["files"], confDirs: ConfD
   throw new CniError(cniCodes.invalidNetworkConf, message);
 }
 
-/** As `loadChain`; undefined for folders without a network, or with a broken file: DEL works without either. Rejects with `FilesError`. */
-export async function chainIfUsable(
+/**
+ * As `loadExecutedNetwork`; undefined for folders without a configuration, or with a broken one: DEL works without either. Rejects with
+ * `FilesError`.
+ */
+export async function executedNetworkIfUsable(
   files: ExecuteCallDeps["files"],
   confDirs: ConfDirs,
 ): Promise<NetworkConf | undefined> {
-  const chain = await readChain(files, confDirs);
-  if (chain instanceof FilesError) throw chain;
-  return chain instanceof CniError ? undefined : chain.conf;
+  const executed = await readExecutedNetwork(files, confDirs);
+  if (executed instanceof FilesError) throw executed;
+  return executed instanceof CniError ? undefined : executed.conf;
 }
 
-/** As `loadChain`, or its problem. */
-async function readChain(
+/** As `loadExecutedNetwork`, or its problem. */
+async function readExecutedNetwork(
   files: ExecuteCallDeps["files"],
   confDirs: ConfDirs,
 ): Promise<ExecutedNetwork | CniError | FilesError> {
   try {
-    return await loadChain(files, confDirs);
+    return await loadExecutedNetwork(files, confDirs);
   } catch (error) {
     if (error instanceof CniError || error instanceof FilesError) return error;
     throw error;
@@ -220,7 +228,7 @@ async function readEntry(
   return conf && (await cache.read({ network: conf.name, containerId, ifName }));
 }
 
-/** The attachment's entry, for any network but the delegate's: the runtime's own entry is beside that of the chain. */
+/** The attachment's entry, for any network but the delegate's: the runtime's own entry is beside that of the executed network. */
 function findEntry(entries: readonly CacheEntry[], { containerId, ifName }: Attachment): CacheEntry | undefined {
   return entries.find(
     (entry) => entry.network !== DELEGATE_NETWORK && entry.containerId === containerId && entry.ifName === ifName,

@@ -7,7 +7,7 @@ import { type DelegateConf, delegateOf } from "./delegate-conf.ts";
 
 /** What an agent is configured to do with the network of pods. */
 export interface NetworkOwnerOptions {
-  /** `builtin`: the agent executes the built-in network, and not the chain that the delegate names. */
+  /** `--network`: `NetworkSource` of the configuration says what each means. */
   readonly source: "auto" | "chain" | "builtin";
   /** `auto`: the agent, if the installed delegate names its socket; else the runtime. */
   readonly owner: "auto" | "agent" | "runtime";

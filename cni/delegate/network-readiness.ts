@@ -8,7 +8,7 @@ import type { Executor } from "../executor.ts";
 import type { Cni } from "../network.ts";
 import type { PluginBinaries } from "../plugin-binaries.ts";
 import type { PluginCallRecord } from "../plugin-calls.ts";
-import { type ExecuteCallDeps, type ExecutedNetwork, loadChain } from "./execute-call.ts";
+import { type ExecuteCallDeps, type ExecutedNetwork, loadExecutedNetwork } from "./execute-call.ts";
 import { isUnchanged, mayStopAnswering } from "./file-changes.ts";
 
 export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<ExecuteCallDeps, "confDirs"> {
@@ -18,8 +18,6 @@ export interface NetworkReadinessDeps extends Pick<Executor, "inProcess">, Pick<
   readonly mounts: Pick<Mounts, "list">;
   readonly binaries: Pick<PluginBinaries, "find" | "pathsOf">;
   readonly clock: Pick<Clock, "monotonicMs">;
-  /** Learns which network `findProblem` has found, also if it is not ready. */
-  readonly onNetwork?: (network: ExecutedNetwork) => void;
 }
 
 export interface NetworkReadiness {
@@ -30,10 +28,14 @@ export interface NetworkReadiness {
   isStillReady(): boolean;
   /**
    * Why the network cannot serve ADD: no list, a file that cannot be used, a missing binary, or a plugin's answer to STATUS; undefined
-   * if it can. `cni` limits the time of the plugins, so that one that hangs is the problem. Rejects with `FilesError`, and with the
-   * signal's reason when that aborts.
+   * if it can. `cni` limits the time of the plugins, so that one that hangs is the problem. `onNetwork` gets the network before its plugins
+   * are asked. Rejects with `FilesError`, and with the signal's reason when that aborts.
    */
-  findProblem(cni: Pick<Cni, "status">, signal: AbortSignal): Promise<string | undefined>;
+  findProblem(
+    cni: Pick<Cni, "status">,
+    signal: AbortSignal,
+    onNetwork?: (network: ExecutedNetwork) => void,
+  ): Promise<string | undefined>;
   /** A plugin was called for a pod. */
   onCall(call: Pick<PluginCallRecord, "verb" | "network" | "error">): void;
 }
@@ -79,11 +81,11 @@ export function createNetworkReadiness(deps: NetworkReadinessDeps): NetworkReadi
       if (ready?.stats === undefined || !needsNoStatus(ready)) return false;
       return [...ready.stats].every(([path, stat]) => isUnchanged(statSync, path, stat));
     },
-    async findProblem(cni, signal) {
+    async findProblem(cni, signal, onNetwork) {
       try {
         const seen = recordStats(files);
-        const executed = await loadChain(seen.files, confDirs);
-        deps.onNetwork?.(executed);
+        const executed = await loadExecutedNetwork(seen.files, confDirs);
+        onNetwork?.(executed);
         const { conf } = executed;
         network = conf.name;
         const fingerprint = await fingerprintOf(deps, conf, seen.note);

@@ -14,7 +14,7 @@ export interface NetworkDefinition {
 }
 
 export interface NetworkFolders {
-  /** The folder with the networks of the node, also where the agent executes the built-in one instead. */
+  /** The folder that `berth cni install` got as `--chain-dir`, whether or not the agent executes its first network. */
   readonly chainDir: string;
   /** The folder with the default network. */
   readonly confDir: string;

@@ -152,7 +152,7 @@ test("a default network that reads the annotation itself attaches the networks",
   expect([lines(), published]).toEqual([["ADD pods:multus-shim eth0"], []]);
 });
 
-test("a definition without a configuration means a network of the node, also where the default one is the built-in one of another folder", async () => {
+test("a definition without a configuration means a network of --chain-dir, also where the agent executes the built-in one", async () => {
   await mkdir(join(folder, "network.d"));
   const builtin = { cniVersion: "1.0.0", name: "berth", plugins: [{ type: "berth" }] };
   await writeFile(join(folder, "network.d/10-builtin.conflist"), JSON.stringify(builtin));

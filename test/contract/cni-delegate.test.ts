@@ -147,7 +147,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
       expect(await node.viewAfterDel()).toEqual(nothing);
     }, 600_000);
 
-    describe("a standalone node whose folder has no list", () => {
+    describe("the built-in network as the fallback of a standalone node whose folder has no configuration", () => {
       const inSecond = { containerId: "77aa", netns: "/run/netns/second", hostPort: 8081 };
       const ofBuiltin = (address: string) => ({ ...done, output: { ips: [{ address }] } });
       const builtinAttachments = async () =>
@@ -188,7 +188,7 @@ inMountNamespace(import.meta.path, "the delegate of a container runtime", () => 
         expect([await node.viewAfterDel(), await builtinAttachments()]).toEqual([nothing, []]);
       }, 600_000);
 
-      test("ends pods of the built-in network whose entries are torn after a list has appeared, by the agent and without it, a second time by the other one, too", async () => {
+      test("ends pods with torn entries after a list has appeared, by the agent and by berth-cni, and accepts a second DEL by the other", async () => {
         await node.startAgent({ source: "auto" });
         const both = [inSecond, {}];
         for (const call of both) expect(await node.call("ADD", call)).toMatchObject(done);

@@ -4,7 +4,7 @@ import type { Log } from "../../../host/log/log.ts";
 
 interface LoggedNetwork {
   readonly confDir: string;
-  /** Undefined where the folders have no network. */
+  /** Undefined where the folders have no network that the agent can execute. */
   readonly conf?: Pick<NetworkConf, "name">;
 }
 
@@ -19,17 +19,18 @@ export function createExecutedNetworkLog({
   let logged: LoggedNetwork | undefined;
   const write = (network: LoggedNetwork, message: string) => {
     logged = network;
-    log.info({ network: network.conf?.name, confDir: network.confDir, socket }, message);
+    const { confDir, conf } = network;
+    log.info({ ...(conf && { network: conf.name }), confDir, socket }, message);
   };
   return {
-    start: (network: LoggedNetwork) => write(network, "the agent executes the network of pods"),
+    start: (network: LoggedNetwork) => write(network, network.conf === undefined ? NO_NETWORK : FIRST_NETWORK),
     onNetwork({ confDir, conf }: ExecutedNetwork) {
       if (logged === undefined || (logged.confDir === confDir && logged.conf?.name === conf.name)) return;
-      const isFirst = logged.conf === undefined;
-      write(
-        { confDir, conf },
-        isFirst ? "the agent executes the network of pods" : "the agent executes another network of pods now",
-      );
+      write({ confDir, conf }, logged.conf === undefined ? FIRST_NETWORK : OTHER_NETWORK);
     },
   };
 }
+
+const NO_NETWORK = "the agent serves berth-cni; it finds no network of pods yet";
+const FIRST_NETWORK = "the agent executes the network of pods";
+const OTHER_NETWORK = "the agent executes another network of pods now";

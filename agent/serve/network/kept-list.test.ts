@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { FilesError } from "../../host/fs/files.ts";
-import { FakeLog } from "../../test/fakes/log.ts";
-import { openBuiltinList } from "./builtin-list.ts";
+import { FilesError } from "../../../host/fs/files.ts";
+import { FakeLog } from "../../../test/fakes/log.ts";
+import { openKeptList } from "./kept-list.ts";
 
 test("a list that a full disk refuses is written at the next change of the Node object, and the problem says why", async () => {
   const written: string[] = [];
@@ -16,10 +16,10 @@ test("a list that a full disk refuses is written at the next change of the Node 
     },
   };
   const log = new FakeLog();
-  const list = await openBuiltinList({
+  const list = await openKeptList({
     files,
     socket: "/r/cni.sock",
-    use: "replacesChain",
+    use: "insteadOfChain",
     standaloneCIDRs: undefined,
     log,
   });

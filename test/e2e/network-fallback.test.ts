@@ -1,5 +1,5 @@
-// A standalone node whose runtime calls the delegate, without a network configuration and without --network: pods have the built-in
-// network until a list appears.
+// The built-in network as the fallback of a standalone node, whose runtime calls the delegate: without --network, pods have it while the folder
+// has no configuration.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -165,4 +165,9 @@ const registerTests = () => {
   });
 };
 
-inNetworkAndMountNamespace(import.meta.path, "the network of a standalone node", registerTests, downloadVersions);
+inNetworkAndMountNamespace(
+  import.meta.path,
+  "the built-in network as the fallback of a standalone node",
+  registerTests,
+  downloadVersions,
+);

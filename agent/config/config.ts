@@ -129,8 +129,8 @@ export const DELEGATE_DIR = "/etc/berth/cni/net.d";
 
 export const networkSources = ["auto", "chain", "builtin"] as const;
 /**
- * Which network the agent executes, where it owns the network. `chain`: the first of the folder that `berth cni install` was given. `auto`: that
- * one, and on a standalone node whose folder has none the built-in one.
+ * Which network the agent executes, where it owns the network. `chain`: the first one of `--chain-dir` of `berth cni install`. `builtin`: the
+ * built-in one. `auto`: as `chain`, but on a standalone node as `builtin` while that folder has no configuration.
  */
 export type NetworkSource = (typeof networkSources)[number];
 

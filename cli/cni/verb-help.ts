@@ -69,8 +69,8 @@ Writes a list into --conf-dir, and the plugin berth-cni into the first --bin-dir
 
   1. set conf_dir in the configuration of the container runtime to --conf-dir
   2. restart the container runtime and the agent; pods keep running
-  3. the agent executes the first network of --chain-dir; with --network=builtin, and by default on a standalone node whose --chain-dir has none,
-     it makes a network of this node alone
+  3. the agent executes the first network of --chain-dir; with --network=builtin, and on a standalone node while --chain-dir has no configuration,
+     it executes the built-in network, which reaches no other node
 `,
     flags: ["conf-dir", "bin-dir", "cache-dir", "chain-dir", "root-dir", ...OUTPUT],
   },

@@ -152,7 +152,7 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     const { list, binary, hasChain } = await installDelegate(settings, deps);
     const next = `restart the agent, and the container runtime with conf_dir = ${JSON.stringify(settings.confDir)}`;
     const { chainDir } = settings;
-    const missing = `${chainDir} has no network yet: until it has one, a standalone node has the built-in network, and a node of a cluster is not Ready, unless berth run gets --network=builtin\n`;
+    const missing = `${chainDir} has no network configuration. Until it has one, the agent of a standalone node executes the built-in network, and a node of a cluster is not Ready; --network of berth run changes that\n`;
     const text = `${list} and ${binary} are installed; ${next}\n${hasChain ? "" : missing}`;
     return { text, json: { list, binary, hasChain }, isGood: true };
   },

@@ -253,7 +253,7 @@ export const flagGroups: readonly FlagGroup[] = [
       standaloneFlag(
         "network",
         "string",
-        "the network that the agent executes as its owner; chain: the first one of the folder that berth cni install was given; builtin: Berth's own, with the node's pod CIDRs; auto: chain, and on a standalone node whose folder has none builtin (no kubelet flag)",
+        "the network that the agent executes where it owns the network. chain: the first one of --chain-dir of berth cni install; builtin: the built-in network, with the node's pod CIDRs; auto: as chain, but on a standalone node as builtin while that folder has no configuration (no kubelet flag)",
         { default: "auto", allowed: networkSources },
       ),
       standaloneFlag(

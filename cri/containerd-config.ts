@@ -36,3 +36,21 @@ export function containerdCni(config: Fields): CniFolders | undefined {
   if (typeof confDir !== "string" || listed.length === 0) return undefined;
   return { confDir, binDirs: [...new Set(listed.map(String))] };
 }
+
+/** Who brings up `lo` of a pod's network namespace. */
+export type LoopbackSetup =
+  | { readonly by: "runtime" }
+  /** The CNI plugin `loopback`; `isOptional` where the runtime could do it itself. */
+  | { readonly by: "plugin"; readonly isOptional: boolean };
+
+/**
+ * containerd executes the plugin `loopback` for each pod, whatever the list of its folder has. Since 2.0 it can do without:
+ * `use_internal_loopback`, which is false by default. Undefined for another runtime.
+ */
+export function containerdLoopback(config: Fields): LoopbackSetup | undefined {
+  if (containerdCni(config) === undefined) return undefined;
+  const { useInternalLoopback } = fieldsAt(config, "cni");
+  return useInternalLoopback === true
+    ? { by: "runtime" }
+    : { by: "plugin", isOptional: useInternalLoopback !== undefined };
+}

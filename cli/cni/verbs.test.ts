@@ -313,6 +313,26 @@ test("gc of a cache without attachments is refused without --all", async () => {
   expect((await collect([], [], { isOfAll: true })).text).toBe("pods: no attachment deleted, 0 in use\n");
 });
 
+/** Runs install with this folder for the delegate's list. */
+async function install(confDir: string) {
+  const deps = {
+    files: {
+      ...{ list: async () => undefined, stat: async () => undefined, readLink: async () => undefined },
+      ...{ write: async () => undefined, link: async () => undefined, rename: async () => undefined },
+      makeFolder: async () => undefined,
+    },
+    program: "/usr/bin/berth",
+  } as unknown as CniVerbDeps;
+  const paths = { confDir, chainDir: "/etc/cni/net.d", socket: "/r/cni.sock" };
+  return (await runVerb.install({ ...settings, verb: "install", ...paths }, deps)).text.split("\n");
+}
+
+test("install names the plugin that the container runtime executes itself", async () => {
+  expect(await install("/etc/berth/cni/net.d")).toContain(
+    "the container runtime also needs its plugin loopback in its bin_dir, which berth doctor checks",
+  );
+});
+
 /** Runs uninstall on a machine with the plugin, or without it; `outcome` is that of the built-in networks. */
 async function uninstall(isInstalled: boolean, outcome: IdleRemoval) {
   const deps = {

@@ -153,7 +153,7 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     const next = `restart the agent, and the container runtime with conf_dir = ${JSON.stringify(settings.confDir)}`;
     const { chainDir } = settings;
     const missing = `${chainDir} has no network configuration. Until it has one, the agent of a standalone node executes the built-in network, and a node of a cluster is not Ready; --network of berth run changes that\n`;
-    const text = `${list} and ${binary} are installed; ${next}\n${hasChain ? "" : missing}`;
+    const text = `${list} and ${binary} are installed; ${next}\n${LOOPBACK_LINE}${hasChain ? "" : missing}`;
     return { text, json: { list, binary, hasChain }, isGood: true };
   },
 
@@ -179,6 +179,9 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
     };
   },
 };
+
+const LOOPBACK_LINE =
+  "the container runtime also needs its plugin loopback in its bin_dir, which berth doctor checks\n";
 
 /** Why a network is kept. The attachments have no entry in the cache, or uninstall would have been refused. */
 function keptNetworkLine({ name, claimedBy, attachments }: KeptNetwork): string {

@@ -32,6 +32,7 @@ const containerd: RuntimeFacts = {
   ],
   cgroupDriver: { name: "systemd", isReported: true },
   cni: { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] },
+  loopback: { by: "plugin", isOptional: true },
   imageFolder: "/var/lib/containerd",
 };
 
@@ -94,6 +95,11 @@ const good: Facts = {
   podNetwork: {
     ...{ owner: { by: "runtime" }, folderProblem: undefined, executed: undefined },
     ...{ isStandalone: false, isBuiltinFallback: false },
+  },
+  loopback: {
+    binDirs: ["/opt/cni/bin"],
+    found: { path: "/opt/cni/bin/loopback", isExecutable: true },
+    isOptional: true,
   },
   rootDir: "directory",
   isRootReadOnly: false,
@@ -456,6 +462,34 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "network",
     { facts: { isRoot: false }, unreadable: { podNetwork: "permission denied" } },
     "warning: the list of berth-cni cannot be read: permission denied → run berth doctor as root",
+    "ok: /etc/cni/net.d/10-flannel.conflist uses flannel and portmap, all in /opt/cni/bin",
+  ],
+
+  [
+    "network",
+    {
+      facts: { ...delegated({}), loopback: { binDirs: ["/opt/cni/bin", "/b"], found: undefined, isOptional: false } },
+    },
+    "ok: the agent executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
+    "problem: the container runtime itself needs the plugin loopback, and it is not in /opt/cni/bin and /b: pods without host network cannot start → put loopback into /opt/cni/bin (Debian: apt-get install containernetworking-plugins && ln -s /usr/lib/cni/loopback /opt/cni/bin/)",
+  ],
+  [
+    "network",
+    {
+      facts: {
+        loopback: {
+          binDirs: ["/opt/cni/bin"],
+          found: { path: "/opt/cni/bin/loopback", isExecutable: false },
+          isOptional: true,
+        },
+      },
+    },
+    "ok: /etc/cni/net.d/10-flannel.conflist uses flannel and portmap, all in /opt/cni/bin",
+    "problem: the container runtime itself needs /opt/cni/bin/loopback, and it is not executable: pods without host network cannot start → chmod +x /opt/cni/bin/loopback, or set use_internal_loopback = true in the runtime's configuration and restart it",
+  ],
+  [
+    "network",
+    { facts: { loopback: undefined } },
     "ok: /etc/cni/net.d/10-flannel.conflist uses flannel and portmap, all in /opt/cni/bin",
   ],
 

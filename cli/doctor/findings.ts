@@ -11,6 +11,7 @@ import {
   judgeSysctls,
   judgeTemperature,
 } from "./kernel-findings.ts";
+import { judgeLoopback } from "./loopback-findings.ts";
 import type { MachineFacts } from "./machine-facts.ts";
 import { judgeNetwork } from "./network-findings.ts";
 import {
@@ -33,7 +34,7 @@ const judges: Readonly<Record<(typeof checks)[number], Judge>> = {
   "pod-sources": judgePodSources,
   "container-runtime": judgeRuntime,
   "cgroup-driver": judgeCgroupDriver,
-  network: judgeNetwork,
+  network: (facts, settings) => [...judgeNetwork(facts, settings), ...judgeLoopback(facts, settings)],
   cgroups: judgeCgroups,
   reservations: judgeReservations,
   "kernel-modules": judgeModules,

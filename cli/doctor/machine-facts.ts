@@ -26,6 +26,7 @@ import { type ApiServerAnswer, readApiServer } from "./api-server-facts.ts";
 import { type FirewallFacts, readFirewall } from "./firewall-facts.ts";
 import { type Inventory, inventoryOf } from "./inventory.ts";
 import { type KubeconfigFacts, readApiServerEndpoint, readKubeconfigFacts } from "./kubeconfig-facts.ts";
+import { type LoopbackFacts, readLoopbackFacts } from "./loopback-facts.ts";
 import { type PodNetworkFacts, readPodNetworkFacts } from "./pod-network-facts.ts";
 import type { Readers, Readings } from "./reading.ts";
 import { existingRealPath, type FolderMount, fileOwnerOf, mountOf } from "./root-directory-facts.ts";
@@ -61,6 +62,8 @@ export interface Facts {
   /** The network configuration that the runtime uses. */
   readonly cni: CniFacts;
   readonly podNetwork: PodNetworkFacts;
+  /** The plugin `loopback` of the runtime; undefined if the runtime does without, or does not say. */
+  readonly loopback: LoopbackFacts | undefined;
   readonly rootDir: FileKind | undefined;
   /** Whether the file system of the root directory refuses every write, also root's. */
   readonly isRootReadOnly: boolean;
@@ -169,6 +172,7 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
     runtime,
     cni: async () => await readCniFacts(files, cniFoldersOf(await runtime()) ?? usualCni),
     podNetwork: async () => await readPodNetworkFacts(files, config, cniFoldersOf(await runtime())?.confDir),
+    loopback: async () => await readLoopbackFacts(files, await runtime()),
     rootDir: async () => (await files.stat(config.rootDir))?.kind,
     isRootReadOnly: () => isReadOnly(files, config.rootDir),
     rootMount: async () =>

@@ -58,9 +58,19 @@ test.each([
       conditions: [{ type: "RuntimeReady", status: true, reason: "", message: "" }],
       cgroupDriver: driver === undefined ? undefined : { name: driver as "systemd" | "cgroupfs", isReported: false },
       cni: { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] },
+      loopback: { by: "plugin", isOptional: false },
       imageFolder: undefined,
     },
   });
+});
+
+test.each([
+  ["containerd before 2.0 needs the plugin loopback", {}, { by: "plugin", isOptional: false }],
+  ["containerd 2 needs it by default", { useInternalLoopback: false }, { by: "plugin", isOptional: true }],
+  ["containerd 2 with use_internal_loopback needs none", { useInternalLoopback: true }, { by: "runtime" }],
+])("%s", async (_, fields, loopback) => {
+  await serve(JSON.stringify({ cni: { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"], ...fields } }));
+  expect(await read()).toMatchObject({ facts: { loopback } });
 });
 
 test.each([undefined, "", "no JSON", "[]", "null", '{"cni": {"confDir": 7}, "containerd": null}'])(
@@ -68,7 +78,7 @@ test.each([undefined, "", "no JSON", "[]", "null", '{"cni": {"confDir": 7}, "con
   async (config) => {
     await serve(config);
     const { facts } = { facts: undefined, ...(await read()) };
-    expect(facts).toMatchObject({ name: "containerd", cgroupDriver: undefined, cni: undefined });
+    expect(facts).toMatchObject({ name: "containerd", cgroupDriver: undefined, cni: undefined, loopback: undefined });
   },
 );
 

@@ -1,7 +1,13 @@
 import type { Config } from "../../agent/config/config.ts";
 import { type RuntimeCgroupDriver, runtimeCgroupDriver } from "../../cri/cgroup-driver.ts";
 import { createRuntime } from "../../cri/client.ts";
-import { type CniFolders, containerdCni, containerdConfig } from "../../cri/containerd-config.ts";
+import {
+  type CniFolders,
+  containerdCni,
+  containerdConfig,
+  containerdLoopback,
+  type LoopbackSetup,
+} from "../../cri/containerd-config.ts";
 import { CriError } from "../../cri/error.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
@@ -20,6 +26,8 @@ export interface RuntimeFacts {
   readonly cgroupDriver: RuntimeCgroupDriver | undefined;
   /** Where the runtime reads its network configuration; undefined if it does not say. */
   readonly cni: CniFolders | undefined;
+  /** Undefined if the runtime does not say. */
+  readonly loopback: LoopbackSetup | undefined;
   /** A folder on the file system of its images. */
   readonly imageFolder: string | undefined;
 }
@@ -58,6 +66,7 @@ export async function readRuntimeFacts(
       conditions: status.status?.conditions ?? [],
       cgroupDriver: runtimeCgroupDriver(config, status),
       cni: containerdCni(own),
+      loopback: containerdLoopback(own),
       imageFolder: images?.imageFilesystems[0]?.fsId?.mountpoint,
     };
     return { isReachable: true, facts };

@@ -68,7 +68,7 @@ Plugins of networks from cniVersion 1.1.0 on also release what they keep of othe
 Writes a list into --conf-dir, and the plugin berth-cni into the first --bin-dir; it starts this program when the agent is away. Then:
 
   1. set conf_dir in the configuration of the container runtime to --conf-dir
-  2. restart the container runtime and the agent; pods keep running
+  2. restart the container runtime and the agent, which needs --network-delegate-dir for another --conf-dir than the default; pods keep running
   3. the agent executes the first network of --chain-dir; with --network=builtin, and on a standalone node while --chain-dir has no configuration,
      it executes the built-in network, which reaches no other node
 `,

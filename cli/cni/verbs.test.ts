@@ -333,6 +333,14 @@ test("install names the plugin that the container runtime executes itself", asyn
   );
 });
 
+test("install names the flag that the agent needs for another folder than the default", async () => {
+  const [usual, other] = [await install("/etc/berth/cni/net.d"), await install("/my net.d")];
+  expect(usual[0]).toEndWith('; restart the agent, and the container runtime with conf_dir = "/etc/berth/cni/net.d"');
+  expect(other[0]).toEndWith(
+    `; restart the agent with --network-delegate-dir='/my net.d', and the container runtime with conf_dir = "/my net.d"`,
+  );
+});
+
 /** Runs uninstall on a machine with the plugin, or without it; `outcome` is that of the built-in networks. */
 async function uninstall(isInstalled: boolean, outcome: IdleRemoval) {
   const deps = {

@@ -1,3 +1,4 @@
+import { DELEGATE_DIR } from "../../agent/config/config.ts";
 import type { KeptNetwork } from "../../cni/builtin/remove-network.ts";
 import { stateOfNamespace } from "../../cni/cached-namespace.ts";
 import type { Attachment } from "../../cni/chain.ts";
@@ -12,6 +13,7 @@ import type { PluginCallRecord } from "../../cni/plugin-calls.ts";
 import { formatResult } from "../../cni/result.ts";
 import type { ResultCache } from "../../cni/result-cache.ts";
 import { cniVersions, isAtLeast } from "../../cni/version.ts";
+import { shellWord } from "../../proto/shell-word.ts";
 import { type InstallationDeps, installDelegate, uninstallDelegate } from "./installation.ts";
 import { withNetworksOfAgents } from "./installed-agents.ts";
 import { attachmentFields, networkFields } from "./json-fields.ts";
@@ -150,8 +152,9 @@ export const runVerb: Readonly<Record<CniCommandVerb, Run>> = {
 
   async install(settings, deps) {
     const { list, binary, hasChain } = await installDelegate(settings, deps);
-    const next = `restart the agent, and the container runtime with conf_dir = ${JSON.stringify(settings.confDir)}`;
-    const { chainDir } = settings;
+    const { confDir, chainDir } = settings;
+    const flag = confDir === DELEGATE_DIR ? "" : ` with --network-delegate-dir=${shellWord(confDir)}`;
+    const next = `restart the agent${flag}, and the container runtime with conf_dir = ${JSON.stringify(confDir)}`;
     const missing = `${chainDir} has no network configuration. Until it has one, the agent of a standalone node executes the built-in network, and a node of a cluster is not Ready; --network of berth run changes that\n`;
     const text = `${list} and ${binary} are installed; ${next}\n${LOOPBACK_LINE}${hasChain ? "" : missing}`;
     return { text, json: { list, binary, hasChain }, isGood: true };

@@ -460,6 +460,19 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   ],
   [
     "network",
+    {
+      facts: delegated({
+        owner: { by: "none", problem: "--network=builtin: no list", cure: "berth cni install" },
+        folderProblem: {
+          found: "the container runtime calls the berth-cni of /x",
+          cure: "set --network-delegate-dir=/x",
+        },
+      }),
+    },
+    "problem: the container runtime calls the berth-cni of /x → set --network-delegate-dir=/x",
+  ],
+  [
+    "network",
     { facts: { isRoot: false }, unreadable: { podNetwork: "permission denied" } },
     "warning: the list of berth-cni cannot be read: permission denied → run berth doctor as root",
     "ok: /etc/cni/net.d/10-flannel.conflist uses flannel and portmap, all in /opt/cni/bin",

@@ -26,8 +26,8 @@ export const judgeNetwork: Judge = (facts) => {
 
 /** What keeps an agent from executing the network as configured. */
 function judgeDelegate({ owner, folderProblem }: PodNetworkFacts): readonly Finding[] {
-  if (owner.by === "none") return [problemFinding("network", owner.problem, owner.cure)];
-  return folderProblem === undefined ? [] : [problemFinding("network", folderProblem.found, folderProblem.cure)];
+  if (folderProblem !== undefined) return [problemFinding("network", folderProblem.found, folderProblem.cure)];
+  return owner.by === "none" ? [problemFinding("network", owner.problem, owner.cure)] : [];
 }
 
 /** `unreadable` are the findings of a delegate's list that cannot be read. */

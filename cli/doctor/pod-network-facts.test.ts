@@ -145,7 +145,7 @@ test("--network=builtin in a cluster has the pod CIDRs of the earlier start", as
 
 test("--network=builtin and --network-owner=agent without a delegate are what keeps the agent from starting", async () => {
   await putChain("bridge");
-  const cure = `berth cni install --conf-dir /delegate.d --root-dir /root, then conf_dir = "/delegate.d" in the runtime's configuration`;
+  const cure = `berth cni install --conf-dir /delegate.d --root-dir /root, then conf_dir = "/delegate.d" in the runtime's configuration, and restart it; for a list in another folder set --network-delegate-dir`;
   const problems = [await read({ source: "builtin" }, "/net.d"), await read({ owner: "agent" }, "/net.d")].map(
     ({ owner }) => owner.by === "none" && [owner.problem, owner.cure],
   );
@@ -153,4 +153,25 @@ test("--network=builtin and --network-owner=agent without a delegate are what ke
     ["--network=builtin: /delegate.d has no list with berth-cni", `${cure}; or leave out --network=builtin`],
     ["--network-owner=agent: /delegate.d has no list with berth-cni", `${cure}; or set --network-owner=runtime`],
   ]);
+});
+
+test.each<[string, Partial<Config["network"]>]>([
+  ["auto", {}],
+  ["--network=builtin", { source: "builtin" }],
+])(
+  "with %s, a runtime that calls a delegate of this agent in another folder needs the agent's flag",
+  async (_, network) => {
+    await put("mine.d/10-berth.conflist", delegateList("/root/cni.sock"));
+    expect((await read(network, "/mine.d")).folderProblem).toEqual({
+      found: "the container runtime calls the berth-cni of /mine.d for this agent, which looks for it in /delegate.d",
+      cure: "set --network-delegate-dir=/mine.d for berth run, and restart the agent",
+    });
+    await put("mine.d/10-berth.conflist", delegateList("/other/cni.sock"));
+    expect((await read(network, "/mine.d")).folderProblem).toBeUndefined();
+  },
+);
+
+test("with --network-owner=runtime a delegate of this agent in the runtime's folder is no problem", async () => {
+  await put("mine.d/10-berth.conflist", delegateList("/root/cni.sock"));
+  expect((await read({ owner: "runtime" }, "/mine.d")).folderProblem).toBeUndefined();
 });

@@ -20,12 +20,13 @@ import { DELEGATE_TYPE } from "../../cni/delegate-network.ts";
 import { CniError } from "../../cni/error.ts";
 import { bridgesOf, type CniFacts, readCniFacts } from "../../cni/network-facts.ts";
 import type { Files } from "../../host/fs/files.ts";
+import { shellWord } from "../../proto/shell-word.ts";
 
 /** The network that pods get by the delegate. */
 export interface PodNetworkFacts {
   /** Who executes it with this configuration. */
   readonly owner: FoundNetworkOwner;
-  /** Why the runtime does not call the delegate of this configuration; undefined also if it does not say which folder it reads. */
+  /** Why the runtime does not call the delegate of this configuration, or calls another one; undefined also if it does not say which folder it reads. */
   readonly folderProblem: RuntimeFolderProblem | undefined;
   /** The network that an agent of this machine executes; undefined if the runtime executes it. */
   readonly executed: CniFacts | undefined;
@@ -52,11 +53,26 @@ export async function readPodNetworkFacts(
   const folderProblem =
     owner.by === "agent" && runtimeDir !== undefined
       ? await findRuntimeFolderProblem(files, runtimeDir, network.delegateDir)
-      : undefined;
+      : await findOtherFolder(files, network, { socket, runtimeDir });
   const isStandalone = config.clusterConfigSource === undefined;
   const use = builtinUseOf(network.source, !isStandalone);
   const executed = await readExecuted(files, config, { socket, use, owner, runtimeDir });
   return { owner, folderProblem, executed, isStandalone, isBuiltinFallback: use === "asFallback" };
+}
+
+/** The runtime may call a delegate of this agent that is in another folder than the configured one: then the agent does not serve it. */
+async function findOtherFolder(
+  files: Pick<Files, "list" | "read">,
+  { owner, delegateDir }: Config["network"],
+  { socket, runtimeDir }: Pick<ExecutedNetworkInput, "socket" | "runtimeDir">,
+): Promise<RuntimeFolderProblem | undefined> {
+  if (owner === "runtime" || runtimeDir === undefined) return undefined;
+  const installed = await delegateIn(files, runtimeDir);
+  if (installed?.socket !== socket) return undefined;
+  return {
+    found: `the container runtime calls the berth-cni of ${runtimeDir} for this agent, which looks for it in ${delegateDir}`,
+    cure: `set --network-delegate-dir=${shellWord(runtimeDir)} for berth run, and restart the agent`,
+  };
 }
 
 interface ExecutedNetworkInput {

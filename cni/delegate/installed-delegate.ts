@@ -70,7 +70,8 @@ export function cureOfDelegate(
 ): string {
   const otherwise = source === "builtin" ? "leave out --network=builtin" : "set --network-owner=runtime";
   const install = `berth cni install --conf-dir ${delegateDir} --root-dir ${dirname(socket)}`;
-  return `${install}, then conf_dir = "${delegateDir}" in the runtime's configuration; or ${otherwise}`;
+  const elsewhere = "for a list in another folder set --network-delegate-dir";
+  return `${install}, then conf_dir = "${delegateDir}" in the runtime's configuration, and restart it; ${elsewhere}; or ${otherwise}`;
 }
 
 /** Rejects with `CniError` for a list of berth-cni that cannot be used. */

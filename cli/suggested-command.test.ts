@@ -10,6 +10,9 @@ test.each([
   ["2 more: berth pods --volumes | less", "/a", "2 more: berth pods --root-dir /a --volumes | less"],
   ["berth cni install, then berth doctor.", "/a", "berth cni install --root-dir /a, then berth doctor --root-dir /a."],
   ["berth exec: no such pod; berth run starts it", "/a", "berth exec: no such pod; berth run starts it"],
+  ["berth cni install --conf-dir /d --root-dir /a, then", "/a", "berth cni install --conf-dir /d --root-dir /a, then"],
+  ["berth cni install --conf-dir /d", "/a", "berth cni install --root-dir /a --conf-dir /d"],
+  ["berth pods --volumes | less", "/a", "berth pods --root-dir /a --volumes | less"],
   ["berth pods", undefined, "berth pods"],
   ["kubectl get pods", "/a", "kubectl get pods"],
 ])("%s with the root directory %p", (text, rootDir, expected) => {

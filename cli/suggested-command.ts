@@ -7,13 +7,16 @@ export interface Invocation {
   readonly rootDir: string | undefined;
 }
 
-/** The commands with the flag --root-dir, as texts mention them; not `berth exec: ` at the start of an error. */
-const COMMANDS = /\bberth (pods|status|explain|logs|exec|doctor|cni (?:un)?install)(?![\w:-])/g;
+/** The commands with the flag --root-dir, as texts mention them, and their flags; not `berth exec: ` at the start of an error. */
+const COMMANDS = /\bberth (pods|status|explain|logs|exec|doctor|cni (?:un)?install)(?![\w:-])((?: --[\w-]+[ =]\S+)*)/g;
 
 /** A text whose commands call this program as the user has called it, with the same root directory. */
 export function withInvocation(text: string, { program, rootDir }: Invocation): string {
   const flag = rootDir === undefined ? "" : ` --root-dir ${shellWord(rootDir)}`;
-  return text.replace(COMMANDS, (_, command: string) => `${shellWord(program)} ${command}${flag}`);
+  return text.replace(COMMANDS, (_, command: string, flags: string) => {
+    const hasOwn = / --root-dir[ =]/.test(flags);
+    return `${shellWord(program)} ${command}${hasOwn ? "" : flag}${flags}`;
+  });
 }
 
 /** Any command as a help mentions it; not `berth exec: ` at the start of an error. */

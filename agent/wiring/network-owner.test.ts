@@ -106,7 +106,7 @@ test("calls of the delegate are measured by verb, those that fail as well", asyn
 });
 
 test("the agent refuses to start where it cannot serve the delegate, and names the cure", async () => {
-  const install = `berth cni install --conf-dir ${folder}/delegate.d --root-dir ${dirname(own())}, then conf_dir = "${folder}/delegate.d" in the runtime's configuration, and restart it; for a list in another folder set --network-delegate-dir; or set --network-owner=runtime`;
+  const install = `berth cni install --conf-dir ${folder}/delegate.d --root-dir ${dirname(own())}, then conf_dir = "${folder}/delegate.d" in the runtime's configuration, and restart it and the agent; for a list in another folder set --network-delegate-dir; or set --network-owner=runtime`;
   const rows: readonly (readonly [NetworkOwner, string | undefined, string])[] = [
     ["agent", undefined, `--network-owner=agent: ${folder}/delegate.d has no list with berth-cni: ${install}`],
     [
@@ -437,7 +437,7 @@ describe("--network=builtin", () => {
   test("without the delegate, or with the runtime as the owner, the agent does not start", async () => {
     await expect(open("auto", undefined, builtin)).rejects.toMatchObject({
       message: expect.stringMatching(
-        /^--network=builtin: .*delegate\.d has no list with berth-cni: berth cni install .*, then conf_dir = ".*delegate\.d" in the runtime's configuration, and restart it; for a list in another folder set --network-delegate-dir; or leave out --network=builtin$/,
+        /^--network=builtin: .*delegate\.d has no list with berth-cni: berth cni install .*, then conf_dir = ".*delegate\.d" in the runtime's configuration, and restart it and the agent; for a list in another folder set --network-delegate-dir; or leave out --network=builtin$/,
       ),
     });
     await expect(open("runtime", listWith(own()), builtin)).rejects.toMatchObject({

@@ -93,7 +93,7 @@ const good: Facts = {
     bridges: [{ name: "cni0", families: [4] }],
   },
   podNetwork: {
-    ...{ owner: { by: "runtime" }, folderProblem: undefined, executed: undefined },
+    ...{ owner: { by: "runtime" }, folderProblem: undefined, executed: undefined, builtinRanges: undefined },
     ...{ isStandalone: false, isBuiltinFallback: false },
   },
   loopback: {
@@ -184,6 +184,7 @@ const delegated = (changes: Partial<PodNetworkFacts>, executed: Partial<CniFacts
     owner: { by: "agent", delegate: { socket: "/r/cni.sock", ...cniFolders, cacheDir: "/c", timeoutMs: 1 } },
     folderProblem: undefined,
     executed: { ...good.cni, bridges: [{ name: "pods0", families: [4] }], ...executed },
+    builtinRanges: undefined,
     isStandalone: false,
     isBuiltinFallback: false,
     ...changes,
@@ -196,6 +197,7 @@ const standaloneWithoutNetwork = (changes: Pick<PodNetworkFacts, "isBuiltinFallb
     owner: { by: "runtime" },
     folderProblem: undefined,
     executed: undefined,
+    builtinRanges: undefined,
     isStandalone: true,
     ...changes,
   },
@@ -366,22 +368,22 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "network",
     { facts: { cni: { ...good.cni, file: undefined }, ...ofRuntime({ conditions: conditions(true, false) }) } },
-    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
+    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run; restart the runtime and the agent',
   ],
   [
     "network",
     { facts: { cni: { ...good.cni, file: undefined }, ...unreachable("UNAVAILABLE", "connect EACCES /run/a.sock") } },
-    'warning: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
+    'warning: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run; restart the runtime and the agent',
   ],
   [
     "network",
     { facts: standaloneWithoutNetwork({ isBuiltinFallback: true }) },
-    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → put a list into /etc/cni/net.d, or let the agent execute the built-in network: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration',
+    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → put a list into /etc/cni/net.d, or let the agent execute the built-in network: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration; restart the runtime and the agent',
   ],
   [
     "network",
     { facts: standaloneWithoutNetwork({ isBuiltinFallback: false }) },
-    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → put a list into /etc/cni/net.d, or let the agent execute the built-in network: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run',
+    'problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → put a list into /etc/cni/net.d, or let the agent execute the built-in network: berth cni install, then conf_dir = "/etc/berth/cni/net.d" in the runtime\'s configuration and --network=builtin for berth run; restart the runtime and the agent',
   ],
   [
     "network",
@@ -411,7 +413,22 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "network",
     { facts: delegated({}) },
+    "ok: an agent with this configuration executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
+  ],
+  [
+    "network",
+    { facts: { ...delegated({}), agent: { node: "edge", pid: 7 } } },
     "ok: the agent executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
+  ],
+  [
+    "network",
+    { facts: delegated({ builtinRanges: ["10.241.0.0/24"] }, { plugins: ["berth"] }) },
+    "ok: an agent with this configuration executes the built-in network (10.241.0.0/24)",
+  ],
+  [
+    "network",
+    { facts: delegated({ builtinRanges: [] }, { plugins: ["berth"] }) },
+    "ok: an agent with this configuration executes the built-in network",
   ],
   [
     "network",
@@ -421,7 +438,7 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "network",
     { facts: { ...delegated({}), ...ofRuntime({ cni: undefined }), cni: { ...good.cni, file: undefined } } },
-    "ok: the agent executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
+    "ok: an agent with this configuration executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
   ],
   [
     "network",
@@ -483,7 +500,7 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     {
       facts: { ...delegated({}), loopback: { binDirs: ["/opt/cni/bin", "/b"], found: undefined, isOptional: false } },
     },
-    "ok: the agent executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
+    "ok: an agent with this configuration executes /etc/cni/net.d/10-flannel.conflist with flannel and portmap",
     "problem: the container runtime itself needs the plugin loopback, and it is not in /opt/cni/bin and /b: pods without host network cannot start → put loopback into /opt/cni/bin (Debian: apt-get install containernetworking-plugins && ln -s /usr/lib/cni/loopback /opt/cni/bin/)",
   ],
   [

@@ -33,15 +33,16 @@ function judgeDelegate({ owner, folderProblem }: PodNetworkFacts): readonly Find
 /** `unreadable` are the findings of a delegate's list that cannot be read. */
 function judgeFolders(facts: MachineFacts, unreadable: readonly Finding[]): readonly Finding[] {
   const { podNetwork } = facts;
-  const { owner, executed, ...node } =
+  const { owner, executed, ...network } =
     "value" in podNetwork ? podNetwork.value : { isStandalone: false, isBuiltinFallback: false };
   const isByAgent = owner?.by === "agent";
   const answer = "value" in facts.runtime && facts.runtime.value.isReachable ? facts.runtime.value.facts : undefined;
   const ready = answer?.conditions.find(({ type }) => type === "NetworkReady");
   const ofRuntime = judged(facts, "cni", NETWORK, (cni) => {
     // The usual folder is not the one with the delegate.
-    const own = isByAgent && answer?.cni === undefined ? [] : judgeCni(cni, ready?.status, node);
-    const found = hasProblem(own) || executed === undefined ? own : judgeExecuted(executed, isByAgent, node);
+    const own = isByAgent && answer?.cni === undefined ? [] : judgeCni(cni, ready?.status, network);
+    const found =
+      hasProblem(own) || executed === undefined ? own : judgeExecuted(executed, executorOf(facts, isByAgent), network);
     if (ready?.status !== false || hasProblem(found)) return found;
     return [
       problemFinding(
@@ -65,12 +66,13 @@ const GET_PLUGINS = `${PLUGINS} point the runtime's bin_dir to them (${DEBIAN}/u
 const GET_EXECUTED_PLUGINS = `${PLUGINS} name their folder by --bin-dir of berth cni install (${DEBIAN}--bin-dir /opt/cni/bin:/usr/lib/cni)`;
 
 /** How a node without a configuration in `confDir` gets a network. `setUp` makes the agent execute the built-in one. */
-function getNetwork(confDir: string, { isStandalone }: NodeOfNetwork, setUp: string): string {
+function getNetwork(confDir: string, { isStandalone }: JudgedNetwork, setUp: string): string {
   if (isStandalone) return `put a list into ${confDir}, or let the agent execute the built-in network: ${setUp}`;
   return `install the network of your cluster (Flannel, Cilium, Calico …), or let the agent execute the built-in network, which reaches no other node: ${setUp}`;
 }
 
-type NodeOfNetwork = Pick<PodNetworkFacts, "isStandalone" | "isBuiltinFallback">;
+type JudgedNetwork = Pick<PodNetworkFacts, "isStandalone" | "isBuiltinFallback"> &
+  Partial<Pick<PodNetworkFacts, "builtinRanges">>;
 
 const RUN_BUILTIN = "--network=builtin for berth run";
 const INSTALL_DELEGATE = `berth cni install, then conf_dir = "${DELEGATE_DIR}" in the runtime's configuration`;
@@ -82,7 +84,7 @@ function cureOf({ problem, missingPlugins, notExecutable }: CniFacts, getPlugins
 }
 
 /** The runtime's own configuration. `isReady` is what the runtime reports; a runtime that is ready may read its network from elsewhere. */
-function judgeCni(cni: CniFacts, isReady: boolean | undefined, node: NodeOfNetwork): readonly Finding[] {
+function judgeCni(cni: CniFacts, isReady: boolean | undefined, node: JudgedNetwork): readonly Finding[] {
   const { confDir, file, binDirs, plugins } = cni;
   const problem = cniProblemOf(cni);
   if (problem === undefined)
@@ -90,17 +92,25 @@ function judgeCni(cni: CniFacts, isReady: boolean | undefined, node: NodeOfNetwo
   if (file !== undefined) return [problemFinding("network", problem, cureOf(cni, GET_PLUGINS))];
   if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
   const setUp = node.isBuiltinFallback ? INSTALL_DELEGATE : `${INSTALL_DELEGATE} and ${RUN_BUILTIN}`;
-  return [problemFinding("network", withoutNetwork(problem), getNetwork(confDir, node, setUp))];
+  const cure = `${getNetwork(confDir, node, setUp)}; restart the runtime and the agent`;
+  return [problemFinding("network", withoutNetwork(problem), cure)];
 }
 
-/** The network that an agent executes for the runtime: `isByAgent`, by the agent with this configuration. */
-function judgeExecuted(executed: CniFacts, isByAgent: boolean, node: NodeOfNetwork): readonly Finding[] {
+function executorOf({ agent }: MachineFacts, isByAgent: boolean): string {
+  if (!isByAgent) return "the runtime's plugin berth-cni";
+  return "value" in agent && agent.value !== undefined ? "the agent" : "an agent with this configuration";
+}
+
+/** The network that an agent executes for the runtime. */
+function judgeExecuted(executed: CniFacts, executor: string, network: JudgedNetwork): readonly Finding[] {
   const { confDir, file, plugins } = executed;
+  const { builtinRanges } = network;
   const problem = cniProblemOf(executed);
-  const executor = isByAgent ? "the agent" : "the runtime's plugin berth-cni";
-  if (problem === undefined) return [okFinding("network", `${executor} executes ${file} with ${joinWithAnd(plugins)}`)];
+  const ranges = builtinRanges === undefined || builtinRanges.length === 0 ? "" : ` (${joinWithAnd(builtinRanges)})`;
+  const what = builtinRanges === undefined ? `${file} with ${joinWithAnd(plugins)}` : `the built-in network${ranges}`;
+  if (problem === undefined) return [okFinding("network", `${executor} executes ${what}`)];
   if (file !== undefined) return [problemFinding("network", problem, cureOf(executed, GET_EXECUTED_PLUGINS))];
-  return [problemFinding("network", withoutNetwork(problem), getNetwork(confDir, node, RUN_BUILTIN))];
+  return [problemFinding("network", withoutNetwork(problem), getNetwork(confDir, network, RUN_BUILTIN))];
 }
 
 const withoutNetwork = (problem: string) => `${problem}: pods without host network cannot start`;

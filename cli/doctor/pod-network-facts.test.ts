@@ -63,6 +63,7 @@ test("without a delegate the runtime executes the network", async () => {
     owner: { by: "runtime" },
     folderProblem: undefined,
     executed: undefined,
+    builtinRanges: undefined,
     isStandalone: true,
     isBuiltinFallback: true,
   });
@@ -78,8 +79,9 @@ describe("where the folder of the chain is empty", () => {
     ["an agent with --network=chain has no network", { source: "chain" }, undefined, none],
   ])("%s", async (_, network, cluster, expected) => {
     await install();
-    const { executed, isBuiltinFallback } = await read(network, "/delegate.d", cluster);
+    const { executed, builtinRanges, isBuiltinFallback } = await read(network, "/delegate.d", cluster);
     expect(executed).toMatchObject(expected);
+    expect(builtinRanges).toEqual(expected === builtin ? ["10.241.0.0/24"] : undefined);
     expect(isBuiltinFallback).toBe(expected === builtin);
   });
 
@@ -131,8 +133,9 @@ test.each<[string, Partial<Config["network"]>, Config["clusterConfigSource"], re
   ["in a cluster may have both families", { podCIDRs: ["10.7.0.0/24"] }, inCluster, [4, 6]],
 ])("--network=builtin %s, also before its first start", async (_, network, cluster, families) => {
   await install();
-  const { owner, executed } = await read({ source: "builtin", ...network }, "/delegate.d", cluster);
+  const { owner, executed, builtinRanges } = await read({ source: "builtin", ...network }, "/delegate.d", cluster);
   expect(owner.by).toBe("agent");
+  expect(builtinRanges).toEqual(cluster === undefined ? (network.podCIDRs ?? ["10.241.0.0/24"]) : []);
   expect(executed).toMatchObject({ plugins: ["berth"], missingPlugins: [], bridges: [{ name: "berth0", families }] });
 });
 
@@ -145,7 +148,7 @@ test("--network=builtin in a cluster has the pod CIDRs of the earlier start", as
 
 test("--network=builtin and --network-owner=agent without a delegate are what keeps the agent from starting", async () => {
   await putChain("bridge");
-  const cure = `berth cni install --conf-dir /delegate.d --root-dir /root, then conf_dir = "/delegate.d" in the runtime's configuration, and restart it; for a list in another folder set --network-delegate-dir`;
+  const cure = `berth cni install --conf-dir /delegate.d --root-dir /root, then conf_dir = "/delegate.d" in the runtime's configuration, and restart it and the agent; for a list in another folder set --network-delegate-dir`;
   const problems = [await read({ source: "builtin" }, "/net.d"), await read({ owner: "agent" }, "/net.d")].map(
     ({ owner }) => owner.by === "none" && [owner.problem, owner.cure],
   );

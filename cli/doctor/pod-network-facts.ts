@@ -30,6 +30,8 @@ export interface PodNetworkFacts {
   readonly folderProblem: RuntimeFolderProblem | undefined;
   /** The network that an agent of this machine executes; undefined if the runtime executes it. */
   readonly executed: CniFacts | undefined;
+  /** The addresses of pods if `executed` is the built-in network of this configuration; empty in a cluster, where they are the Node object's. */
+  readonly builtinRanges: readonly string[] | undefined;
   /** Whether the configuration names no cluster. */
   readonly isStandalone: boolean;
   /** Whether an agent with this configuration executes the built-in network while `--chain-dir` has no configuration. */
@@ -56,8 +58,10 @@ export async function readPodNetworkFacts(
       : await findOtherFolder(files, network, { socket, runtimeDir });
   const isStandalone = config.clusterConfigSource === undefined;
   const use = builtinUseOf(network.source, !isStandalone);
-  const executed = await readExecuted(files, config, { socket, use, owner, runtimeDir });
-  return { owner, folderProblem, executed, isStandalone, isBuiltinFallback: use === "asFallback" };
+  const { isBuiltin, executed } = await readExecuted(files, config, { socket, use, owner, runtimeDir });
+  const builtinRanges = isBuiltin ? rangesOf(config) : undefined;
+  const isBuiltinFallback = use === "asFallback";
+  return { owner, folderProblem, executed, builtinRanges, isStandalone, isBuiltinFallback };
 }
 
 /** The runtime may call a delegate of this agent that is in another folder than the configured one: then the agent does not serve it. */
@@ -86,12 +90,19 @@ async function readExecuted(
   files: Pick<Files, "list" | "read" | "stat">,
   config: PodNetworkConfig,
   { socket, use, owner, runtimeDir }: ExecutedNetworkInput,
-): Promise<CniFacts | undefined> {
-  if (use === "insteadOfChain") return await readBuiltin(files, config, { socket, use });
-  const found = await readNetworkOfDelegate(files, owner, runtimeDir);
-  const isMissing = owner.by === "agent" && found?.file === undefined;
-  return isMissing && use === "asFallback" ? await readBuiltin(files, config, { socket, use }) : found;
+): Promise<Pick<PodNetworkFacts, "executed"> & { readonly isBuiltin: boolean }> {
+  const readOwn = async (kept: BuiltinListUse) => ({
+    executed: await readBuiltin(files, config, { socket, use: kept }),
+    isBuiltin: true,
+  });
+  if (use === "insteadOfChain") return await readOwn(use);
+  const executed = await readNetworkOfDelegate(files, owner, runtimeDir);
+  const isMissing = owner.by === "agent" && executed?.file === undefined;
+  return isMissing && use === "asFallback" ? await readOwn(use) : { executed, isBuiltin: false };
 }
+
+const rangesOf = ({ network: { podCIDRs }, clusterConfigSource }: PodNetworkConfig): readonly string[] =>
+  clusterConfigSource === undefined ? standaloneRanges(podCIDRs) : [];
 
 async function readNetworkOfDelegate(
   files: Pick<Files, "list" | "read" | "stat">,
@@ -126,15 +137,15 @@ async function delegateIn(
 /** The built-in network of an agent, whose list exists only after its start; in a cluster with the pod CIDRs of the Node object. */
 async function readBuiltin(
   files: Pick<Files, "list" | "read" | "stat">,
-  { network: { podCIDRs }, clusterConfigSource }: PodNetworkConfig,
+  config: PodNetworkConfig,
   { socket, use }: { readonly socket: string; readonly use: BuiltinListUse },
 ): Promise<CniFacts> {
   const found = await readCniFacts(files, { confDir: builtinFolderOf(socket, use), binDirs: [] }, [BUILTIN_TYPE]);
-  const isInCluster = clusterConfigSource !== undefined;
+  const isInCluster = config.clusterConfigSource !== undefined;
   if (isInCluster && found.file !== undefined) return found;
   const file = builtinListOf(socket, use);
   const { problem: _, ...rest } = found;
-  const list = formatBuiltinList(isInCluster ? [] : standaloneRanges(podCIDRs));
+  const list = formatBuiltinList(rangesOf(config));
   const bridges = bridgesOf(parseNetworkConf(list, file, "list"));
   return { ...rest, file, plugins: [BUILTIN_TYPE], missingPlugins: [], notExecutable: [], bridges };
 }

@@ -71,7 +71,7 @@ export function cureOfDelegate(
   const otherwise = source === "builtin" ? "leave out --network=builtin" : "set --network-owner=runtime";
   const install = `berth cni install --conf-dir ${delegateDir} --root-dir ${dirname(socket)}`;
   const elsewhere = "for a list in another folder set --network-delegate-dir";
-  return `${install}, then conf_dir = "${delegateDir}" in the runtime's configuration, and restart it; ${elsewhere}; or ${otherwise}`;
+  return `${install}, then conf_dir = "${delegateDir}" in the runtime's configuration, and restart it and the agent; ${elsewhere}; or ${otherwise}`;
 }
 
 /** Rejects with `CniError` for a list of berth-cni that cannot be used. */

@@ -126,7 +126,7 @@ const registerTests = () => {
         const { findings } = JSON.parse(await berth("doctor", "-o", "json")) as DoctorReport;
         return findings.filter(({ check }) => check === "network").map(({ state, what }) => `${state}: ${what}`);
       };
-      expect(await finding()).toEqual([`ok: the agent executes ${folder}/10-builtin.conflist with berth`]);
+      expect(await finding()).toEqual(["ok: the agent executes the built-in network (10.241.0.0/24)"]);
       expect(await list()).toContain(`executes the first network of ${folder} for pods: `);
       await networks.useChain();
       const executed = `${cniConfDir}/10-berth.conflist with held-bridge, host-local and portmap`;

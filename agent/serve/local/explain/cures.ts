@@ -2,6 +2,7 @@ import { joinWithAnd } from "../../../../proto/join-with-and.ts";
 import type { Probe } from "../../../../proto/kubernetes/gen/types.ts";
 import { shellWord } from "../../../../proto/shell-word.ts";
 import { type CauseInput, type Cure, type CureRule, isStatic, openManifest } from "./cure-rule.ts";
+import { networkRules, SANDBOX } from "./network-cures.ts";
 import { rejectionRules } from "./rejection-cures.ts";
 
 const imageOf = ({ container, message }: CauseInput) =>
@@ -33,7 +34,6 @@ const pulls = (input: CauseInput) => `crictl pull ${imageOf(input)}`;
 const IMAGE = /^(Init:)?(ErrImagePull|ImagePullBackOff|RegistryUnavailable)$/;
 const START = /^(Init:)?(RunContainerError|CreateContainerError|StartError|ContainerCannotRun|CrashLoopBackOff|Error)$/;
 const CRASH = /^(Init:)?(CrashLoopBackOff|Error|OOMKilled)$/;
-const SANDBOX = /SandboxError$|^FailedCreatePodSandBox$|^ContainerCreating$|^$/;
 const CONFIG = /^(Init:)?(CreateContainerConfigError|FailedMount|ContainerCreating)$/;
 /** What runc and crun say of a program that is missing, or is not for this processor. A mount that fails has other words. */
 const MISSING_PROGRAM =
@@ -245,14 +245,7 @@ const rules: readonly CureRule[] = [
       ],
     }),
   },
-  {
-    reason: SANDBOX,
-    message: /cni|network(?! not ready)|plugin/i,
-    cure: () => ({
-      text: "the network of pods does not work on this node: check the configuration and the plugins of CNI",
-      commands: ["berth doctor", "ls /etc/cni/net.d /opt/cni/bin"],
-    }),
-  },
+  ...networkRules,
   {
     reason: /^/,
     message: /container runtime is (away|unavailable)|container runtime has not answered/,

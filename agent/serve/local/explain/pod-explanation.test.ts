@@ -163,6 +163,8 @@ const ofContainer = (reason: string, message: string): CauseRow["status"] => ({
   podIP: "10.1.2.3",
   containerStatuses: [waiting(reason, message)],
 });
+const networkNotReady = (message: string) =>
+  `network is not ready: container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:${message}`;
 const rejected = (reason: string, message: string): CauseRow["status"] => ({ phase: "Failed", reason, message });
 const ended = (exitCode: number, reason = "Error"): CauseRow["status"] => ({
   phase: "Running",
@@ -278,6 +280,51 @@ describe("causes, their cures, and a command to run", () => {
         message: "failed to setup network: cni plugin not initialized",
       },
       cure: "network of pods does not work",
+      command: "berth doctor",
+    },
+    "a plugin that the runtime does not find": {
+      status: ofContainer("ContainerCreating", ""),
+      blockedReason: {
+        reason: "CreatePodSandboxError",
+        message:
+          'failed to setup network for sandbox "3f": plugin type="loopback" failed (add): failed to find plugin "loopback" in path [/opt/cni/bin /usr/lib/cni]',
+      },
+      cure: "put the plugin loopback into /opt/cni/bin (Debian: containernetworking-plugins has it in /usr/lib/cni)",
+      command: "ls /opt/cni/bin /usr/lib/cni",
+    },
+    "a delegate that the runtime does not find": {
+      status: ofContainer("ContainerCreating", ""),
+      blockedReason: {
+        reason: "CreatePodSandboxError",
+        message: 'plugin type="berth-cni" failed (add): failed to find plugin "berth-cni" in path [/b]',
+      },
+      cure: "let berth cni install put its plugin into /b: --bin-dir",
+      command: "ls /b",
+    },
+    "plugins that Debian does not have": {
+      status: ofContainer(
+        "ContainerCreating",
+        networkNotReady("/n/10-f.conflist needs flannel and portmap, and they are not in /b and /c"),
+      ),
+      cure: "put the plugins flannel, portmap into /b",
+      command: "ls /b /c",
+    },
+    "a runtime that reads another folder than that of the delegate": {
+      status: ofContainer(
+        "ContainerCreating",
+        networkNotReady(
+          'the container runtime reads its networks from /n, but the list of berth-cni is in /d: set conf_dir = "/d" in its configuration and restart it',
+        ),
+      ),
+      cure: "do what the message says",
+      command: "berth doctor",
+    },
+    "a node without a network": {
+      status: ofContainer(
+        "ContainerCreating",
+        networkNotReady("cni plugin not initialized: /n has no network configuration"),
+      ),
+      cure: "install a network into /n, or let the agent make one of this node alone",
       command: "berth doctor",
     },
   };

@@ -28,6 +28,13 @@ test("a standalone node shows no cluster", () => {
   `);
 });
 
+test("a network that is not ready is shown with its reason", () => {
+  const networkProblem = 'NetworkPluginNotReady: the container runtime reads /n: set conf_dir = "/d"';
+  expect(formatStatus({ ...alone, networkProblem }, now)).toContain(
+    `runtime  ready\nnetwork  not ready: ${networkProblem}\ncluster `,
+  );
+});
+
 test("a node of a cluster shows when each periodic task last succeeded", () => {
   const pods = { Pending: 1, Running: 12, Failed: 1 };
   expect(formatStatus({ ...alone, cluster, pods, refused: 1 }, now)).toMatchInlineSnapshot(`

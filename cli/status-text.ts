@@ -13,6 +13,7 @@ export function formatStatus(
   {
     node,
     runtime,
+    networkProblem,
     cluster,
     api,
     pods,
@@ -30,6 +31,7 @@ export function formatStatus(
   const rows: readonly Row[] = [
     ["node", `${node.name}, ${node.version}`],
     ["runtime", runtimeText(runtime, now)],
+    ...(networkProblem === undefined ? [] : [["network", `not ready: ${networkProblem}`] as const]),
     ...(cluster === undefined ? [["cluster", "no cluster: pods come from files"] as const] : clusterRows(cluster, now)),
     ...(api === undefined ? [] : [["API", `served on ${api}`] as const]),
     ["pods", countsText(states)],

@@ -20,4 +20,6 @@ export type RuntimeState =
 export interface LocalNodeReport {
   readonly refused: readonly RejectedManifest[];
   readonly runtime: RuntimeState;
+  /** Why the runtime, which is connected, has no network for pods; absent if it has one. */
+  readonly networkProblem?: string | undefined;
 }

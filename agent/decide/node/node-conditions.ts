@@ -168,6 +168,13 @@ export function networkProblemOf(runtime: ObservedRuntime): string | undefined {
   return `container runtime network not ready: ${formatRuntimeCondition(runtime, "NetworkReady")}`;
 }
 
+/** What the runtime says of a network that is not ready, in its words alone. */
+export function networkWordsOf(runtime: Pick<ObservedRuntime, "conditions">): string | undefined {
+  const condition = runtime.conditions?.find(({ type }) => type === "NetworkReady");
+  if (condition === undefined || condition.status) return undefined;
+  return [condition.reason, condition.message].filter((word) => word !== "").join(": ") || "no reason is given";
+}
+
 function isTrue({ conditions = [] }: ObservedRuntime, type: string): boolean {
   return conditions.find((condition) => condition.type === type)?.status === true;
 }

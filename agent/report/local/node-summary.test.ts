@@ -55,6 +55,23 @@ test("a runtime that is connected and does not respond is not ready since then",
   expect([report.report().runtime, changed()]).toEqual([{ state: "ready" }, 4]);
 });
 
+test("the network is not ready while the runtime says so, and unknown while the runtime is away or does not respond", () => {
+  const { report, changed } = createFixture();
+  const network = { type: "NetworkReady", status: false, reason: "NetworkPluginNotReady", message: "no network" };
+  const conditions = [...(observedRuntime.conditions ?? []).filter(({ type }) => type !== network.type), network];
+  report.onRuntimeReady();
+  report.onRuntimeObserved({ runtime: { ...observedRuntime, conditions } });
+  expect([report.report().networkProblem, changed()]).toEqual(["NetworkPluginNotReady: no network", 2]);
+  report.onRuntimeAway("connection refused");
+  expect(report.report().networkProblem).toBeUndefined();
+  report.onRuntimeReady();
+  expect(report.report().networkProblem).toBe("NetworkPluginNotReady: no network");
+  report.onRuntimeObserved({ runtime: { ...observedRuntime, conditions, isReady: false, noResponse: "frozen" } });
+  expect(report.report().networkProblem).toBeUndefined();
+  report.onRuntimeObserved({ runtime: observedRuntime });
+  expect([report.report().networkProblem, changed()]).toEqual([undefined, 4]);
+});
+
 test("subscribers are called only when the rejected manifests change", () => {
   const { report, changed, unsubscribe } = createFixture();
   const refused = [{ file: "/m/a.yaml", problem: "it is empty" }];

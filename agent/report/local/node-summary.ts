@@ -3,7 +3,7 @@ import type { Clock } from "../../../host/clock.ts";
 import { isJsonEqual } from "../../../proto/json-equal.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import type { LocalNodeReport, RejectedManifest, RuntimeState } from "../../decide/node/local-node-report.ts";
-import { runtimeProblemOf } from "../../decide/node/node-conditions.ts";
+import { networkWordsOf, runtimeProblemOf } from "../../decide/node/node-conditions.ts";
 import type { ObservedNode } from "../../decide/node/observed-node.ts";
 
 /** The node part of `berth status`: rejected manifests and the state of the container runtime. */
@@ -28,6 +28,7 @@ export function createNodeSummary(clock: Clock): NodeSummary {
   let connection: RuntimeState = { state: "connecting", since: since() };
   /** What the runtime's status shows. */
   let notReady: Extract<RuntimeState, { readonly state: "notReady" }> | undefined;
+  let networkProblem: string | undefined;
   let current: LocalNodeReport = { refused: [], runtime: connection };
 
   function update(next: Partial<LocalNodeReport>): void {
@@ -36,8 +37,13 @@ export function createNodeSummary(clock: Clock): NodeSummary {
     if (!isJsonEqual(current, before)) changes.emit();
   }
 
-  const updateRuntime = () =>
-    update({ runtime: connection.state === "ready" && notReady !== undefined ? notReady : connection });
+  const updateRuntime = () => {
+    const isConnected = connection.state === "ready";
+    update({
+      runtime: isConnected && notReady !== undefined ? notReady : connection,
+      networkProblem: isConnected ? networkProblem : undefined,
+    });
+  };
 
   return {
     setRejected: (rejected) => update({ refused: rejected }),
@@ -53,6 +59,7 @@ export function createNodeSummary(clock: Clock): NodeSummary {
     onRuntimeObserved(observed) {
       const message = runtimeProblemOf(observed);
       notReady = message === undefined ? undefined : { state: "notReady", since: notReady?.since ?? since(), message };
+      networkProblem = observed.runtime.noResponse === undefined ? networkWordsOf(observed.runtime) : undefined;
       updateRuntime();
     },
     report: () => current,

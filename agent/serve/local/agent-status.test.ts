@@ -65,6 +65,13 @@ test("the status counts pods by phase and by the state of berth pods, and reject
   });
 });
 
+test("the status has the reason of a network that is not ready", () => {
+  const report = { refused: [], runtime: { state: "ready" }, networkProblem: "no network" } as const;
+  expect(summarizeAgent({ node, report, cluster: undefined, pods: [] }).networkProblem).toBe("no network");
+  const ready = { ...report, networkProblem: undefined };
+  expect(summarizeAgent({ node, report: ready, cluster: undefined, pods: [] })).not.toHaveProperty("networkProblem");
+});
+
 test("the status lists one pull per image, the longest first", () => {
   const report = { refused: [], runtime: { state: "ready" } } as const;
   const pulls = [

@@ -40,6 +40,8 @@ export interface ClusterStatus {
 export interface AgentStatus {
   readonly node: { readonly name: string; readonly version: string };
   readonly runtime: RuntimeState;
+  /** Why pods without host network cannot start, in the words of the runtime and of Berth; absent if the network is ready. */
+  readonly networkProblem?: string;
   /** Absent on a standalone node. */
   readonly cluster?: ClusterStatus;
   /** Where the node's API is served: address and port. Absent if it is not. */
@@ -93,6 +95,7 @@ export function summarizeAgent({
   return {
     node,
     runtime: report.runtime,
+    ...(report.networkProblem !== undefined && { networkProblem: report.networkProblem }),
     ...(cluster && { cluster }),
     ...(api !== undefined && { api }),
     pods: countsOf(pods.map(({ phase }) => phase || "Unknown")),

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { availableCommands } from "./available-commands.ts";
+import { availableCommands, withAvailableCommands } from "./available-commands.ts";
 
 const withPrograms =
   (...programs: readonly string[]) =>
@@ -24,4 +24,11 @@ test.each([
   [[], undefined, "$EDITOR /m/web.yaml"],
 ])("with the editors %j and EDITOR %p a manifest is opened by an editor that is there", (programs, editor, command) => {
   expect(availableCommands(["$EDITOR /m/web.yaml"], { which: withPrograms(...programs), editor })).toEqual([command]);
+});
+
+test("the commands in a text are those that this machine has", () => {
+  const text = "no pod web\ncure  correct it\nrun   $EDITOR /m/web.yaml\nrun   crictl pods";
+  expect(withAvailableCommands(text, { which: withPrograms("vi"), editor: undefined })).toBe(
+    "no pod web\ncure  correct it\nrun   vi /m/web.yaml",
+  );
 });

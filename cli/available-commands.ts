@@ -25,3 +25,14 @@ export function availableCommands(
     return [[EDITORS.find(isThere) ?? "$EDITOR", ...words].join(" ")];
   });
 }
+
+const RUN = "run   ";
+
+/** A text whose lines `run   COMMAND` are only those of available commands. */
+export function withAvailableCommands(text: string, options: AvailableCommandsOptions): string {
+  const lines = text.split("\n").flatMap((line) => {
+    if (!line.startsWith(RUN)) return [line];
+    return availableCommands([line.slice(RUN.length)], options).map((command) => `${RUN}${command}`);
+  });
+  return lines.join("\n");
+}

@@ -1,6 +1,6 @@
 import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
-import type { PodExplanation } from "../agent/serve/local/explain/pod-explanation.ts";
-import { availableCommands } from "./available-commands.ts";
+import type { ExplainedCause, PodExplanation } from "../agent/serve/local/explain/pod-explanation.ts";
+import { availableCommands, withAvailableCommands } from "./available-commands.ts";
 import { type Command, givenInvocation, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { formatExplanation } from "./explanation-text.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
@@ -43,7 +43,10 @@ export async function runExplain(args: readonly string[]): Promise<number> {
   const socket = socketPath(given.text("root-dir"));
   try {
     const response = await requestAgent(socket, `/explain?${new URLSearchParams({ namespace, name })}`);
-    if (response.status === 404) return refuse(withInvocation((await response.text()).trim(), invocation), 1);
+    if (response.status === 404) {
+      const text = withAvailableCommands((await response.text()).trim(), commandOptions());
+      return refuse(withInvocation(text, invocation), 1);
+    }
     if (!response.ok) return refuse(`the agent on ${socket} responded with HTTP ${response.status}`, 1);
     const explanation = withCommands((await response.json()) as PodExplanation, invocation);
     const isText = given.text("output") === "text";
@@ -56,12 +59,15 @@ export async function runExplain(args: readonly string[]): Promise<number> {
 }
 
 function withCommands(explanation: PodExplanation, invocation: Invocation): PodExplanation {
-  const { cause } = explanation;
-  if (cause === undefined) return explanation;
-  const available = availableCommands(cause.commands, { which: Bun.which, editor: process.env["EDITOR"] });
-  const commands = available.map((each) => withInvocation(each, invocation));
-  return { ...explanation, cause: { ...cause, cure: withInvocation(cause.cure, invocation), commands } };
+  const { cause, correction } = explanation;
+  const own = <Part extends Pick<ExplainedCause, "cure" | "commands">>(part: Part): Part => {
+    const commands = availableCommands(part.commands, commandOptions()).map((each) => withInvocation(each, invocation));
+    return { ...part, cure: withInvocation(part.cure, invocation), commands };
+  };
+  return { ...explanation, ...(correction && { correction: own(correction) }), ...(cause && { cause: own(cause) }) };
 }
+
+const commandOptions = () => ({ which: Bun.which, editor: process.env["EDITOR"] });
 
 function refuse(message: string, code: number): number {
   process.stderr.write(`berth explain: ${message}\n`);

@@ -34,3 +34,17 @@ for (const [sentence, step, text] of rows)
       `shop/web: Pending, 0/1 ready, from /m/web.yaml\n\n  14:03:07.120  7 ms  pull image web${text}\n`,
     );
   });
+
+test("a manifest that is refused has its cure, and the pod stays", () => {
+  const correction = { cure: "correct the file", commands: ["vi /m/web.yaml"] };
+  expect(formatExplanation({ ...pod, refused: "line 8: a tab", correction, timeline: [] }, now)).toBe(
+    [
+      "shop/web: Pending, 0/1 ready, from /m/web.yaml",
+      "",
+      "the agent refuses this manifest: line 8: a tab",
+      "cure  correct the file",
+      "run   vi /m/web.yaml",
+      "",
+    ].join("\n"),
+  );
+});

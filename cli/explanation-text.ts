@@ -13,13 +13,18 @@ export function formatExplanation(
   now: number,
   columns = Number.POSITIVE_INFINITY,
 ): string {
-  const { namespace, name, state, ready, source, refused, timeline, cause } = explanation;
+  const { namespace, name, state, ready, source, refused, correction, timeline, cause } = explanation;
   const lines = (before: string, text: string) => hangingLines(before, escapeControlChars(text), columns);
   const durations = timeline.map(({ ms }) => (ms === undefined ? "" : `${ms} ms`));
   const width = Math.max(0, ...durations.map(({ length }) => length));
   const blocks = [
     lines("", `${namespace}/${name}: ${state}, ${ready} ready, from ${source}`),
-    refused === undefined ? [] : lines("", `the agent refuses this manifest: ${refused}`),
+    refused === undefined
+      ? []
+      : [
+          ...lines("", `the agent refuses this manifest: ${refused}`),
+          ...(correction === undefined ? [] : cureLines(correction, lines)),
+        ],
     timeline.flatMap((step, index) =>
       lines(`  ${clockText(step.at)}  ${(durations[index] ?? "").padStart(width)}  `, stepText(step, now)),
     ),
@@ -56,6 +61,12 @@ function causeLines(cause: ExplainedCause, now: number, lines: Lines): readonly 
     ...lines("why   ", `${subject}${reason}${colon}${message}`),
     ...(explanation === undefined ? [] : lines("      ", explanation)),
     ...triesLines(cause, now, lines),
+    ...cureLines({ cure, commands }, lines),
+  ];
+}
+
+function cureLines({ cure, commands }: Pick<ExplainedCause, "cure" | "commands">, lines: Lines): readonly string[] {
+  return [
     ...(cure === "" ? [] : lines("cure  ", cure)),
     ...commands.flatMap((command, index) => lines(index === 0 ? "run   " : "      ", command)),
   ];

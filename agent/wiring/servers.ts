@@ -16,7 +16,7 @@ import { explainPod } from "../serve/local/explain/pod-explanation.ts";
 import { answerLogs } from "../serve/local/local-logs.ts";
 import { type LocalServer, type LocalServerOptions, serveLocal } from "../serve/local/local-server.ts";
 import { summarizePod } from "../serve/local/pod-list.ts";
-import { type KnownPods, unknownPodText } from "../serve/local/unknown-pod.ts";
+import { explainUnknownPod, type KnownPods } from "../serve/local/unknown-pod.ts";
 import { createHealthRecorder } from "../serve/metrics/health-recorder.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { Agent } from "./agent.ts";
@@ -146,7 +146,7 @@ function serveLocalCommands(
     const reports = podReports.all().filter(({ pod: { metadata } }) => metadata.name === name);
     const found = reports.filter(({ pod: { metadata } }) => (metadata.namespace ?? "default") === namespace);
     const latest = found.toSorted((a, b) => a.acceptedAt - b.acceptedAt).at(-1);
-    if (latest === undefined) throw new ApiError(404, unknownPodText(knownPods(), namespace, name));
+    if (latest === undefined) throw new ApiError(404, explainUnknownPod(knownPods(), namespace, name));
     const runtime = { name: runtimeStatus.now().name, endpoint };
     return explainPod(latest, { refused: nodeSummary.report().refused, reports: podReports.all(), runtime });
   };

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { unknownPodText } from "./unknown-pod.ts";
+import { explainUnknownPod, unknownPodText } from "./unknown-pod.ts";
 
 const podNamed = (name: string, namespace = "default") => ({
   metadata: { namespace, name },
@@ -31,4 +31,15 @@ test("without refused manifests", () => {
   expect(unknownPodText({ ...known, refused: [] }, "default", "other")).toBe(
     `${start("other")}; berth pods lists them`,
   );
+});
+
+test("the explanation of a refused manifest says what cures it; one of another pod does not", () => {
+  expect(explainUnknownPod(known, "default", "tab-node").split("\n")).toEqual([
+    `${start("tab-node")}: the agent refuses /etc/manifests/tab.yml: line 2: a tab`,
+    "cure  correct the file, or move it out of the folder",
+    "run   $EDITOR /etc/manifests/tab.yml",
+  ]);
+  expect(explainUnknownPod(known, "default", "cart")).toBe(unknownPodText(known, "default", "cart"));
+  const elsewhere = { ...known, refused: [{ file: "/m/cart.yaml", problem: "line 2" }] };
+  expect(explainUnknownPod(elsewhere, "default", "cart")).toBe(unknownPodText(elsewhere, "default", "cart"));
 });

@@ -3,6 +3,7 @@ import { joinWithAnd } from "../../../proto/join-with-and.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { nearestName } from "../../../proto/nearest-name.ts";
 import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
+import { correctManifest } from "./explain/cure-rule.ts";
 
 /** The pods that the agent has, and the manifests that it refuses. */
 export interface KnownPods {
@@ -24,10 +25,9 @@ export function unknownPodText({ pods, refused, nodeName }: KnownPods, namespace
     .filter(({ metadata }) => metadata.name === name)
     .map(({ metadata }) => `-n ${metadata.namespace}`);
   if (elsewhere.length > 0) return `${what}; it is in another one: ${joinWithAnd(elsewhere)}`;
-  // The names of static pods end with the node's, which makes all short ones similar.
-  const ownName = (full: string) => (full.endsWith(`-${nodeName}`) ? full.slice(0, -nodeName.length - 1) : full);
+  const ownName = (full: string) => withoutNode(full, nodeName);
   const own = ownName(name);
-  const manifest = refused.find(({ file }) => basename(file).replace(/\.(ya?ml|json)$/, "") === own);
+  const manifest = refusedManifestOf({ refused, nodeName }, name);
   if (manifest !== undefined) return `${what}: the agent refuses ${manifest.file}: ${manifest.problem}`;
   const names = pods.flatMap(({ metadata }) => (metadata.namespace === namespace ? [metadata.name ?? ""] : []));
   const nearest = nearestName(own, names.map(ownName));
@@ -36,4 +36,25 @@ export function unknownPodText({ pods, refused, nodeName }: KnownPods, namespace
   const files = refused.map(({ file }) => basename(file));
   const refusals = files.length === 0 ? "" : `; the agent refuses ${joinWithAnd(files)}`;
   return `${what}; berth pods lists them${refusals}`;
+}
+
+/** As `berth explain` shows it: where the agent refuses the pod's manifest, a line says what cures that, and one what to run. */
+export function explainUnknownPod(known: KnownPods, namespace: string, name: string): string {
+  const text = unknownPodText(known, namespace, name);
+  const manifest = refusedManifestOf(known, name);
+  if (manifest === undefined || !text.endsWith(manifest.problem)) return text;
+  const { text: cure, commands } = correctManifest(manifest.file, { hasPod: false });
+  return [text, `cure  ${cure}`, ...commands.map((command) => `run   ${command}`)].join("\n");
+}
+
+/** The names of static pods end with the node's, which makes all short ones similar. */
+const withoutNode = (name: string, node: string) =>
+  name.endsWith(`-${node}`) ? name.slice(0, -node.length - 1) : name;
+
+function refusedManifestOf(
+  { refused, nodeName }: Pick<KnownPods, "refused" | "nodeName">,
+  name: string,
+): RejectedManifest | undefined {
+  const own = withoutNode(name, nodeName);
+  return refused.find(({ file }) => basename(file).replace(/\.(ya?ml|json)$/, "") === own);
 }

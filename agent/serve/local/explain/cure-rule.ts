@@ -31,6 +31,15 @@ export interface CureRule {
 /** Static pods may run without a cluster. */
 export const isStatic = ({ manifest }: CauseInput) => manifest !== undefined;
 
+const isUrl = (manifest: string) => /^https?:/.test(manifest);
+
+/** The cure of a manifest that the agent refuses. `hasPod`: an earlier version of it runs. */
+export const correctManifest = (manifest: string, { hasPod }: { readonly hasPod: boolean }): Cure => ({
+  text: isUrl(manifest)
+    ? "correct the manifest at its URL"
+    : `correct the file, or move it out of the folder${hasPod ? ", which ends the pod" : ""}`,
+  commands: [openManifest(manifest)],
+});
+
 /** The command that opens the manifest in the user's editor, or shows one that comes from a URL. The CLI replaces `$EDITOR` if the variable is not set. */
-export const openManifest = (manifest: string) =>
-  `${/^https?:/.test(manifest) ? "curl" : "$EDITOR"} ${shellWord(manifest)}`;
+export const openManifest = (manifest: string) => `${isUrl(manifest) ? "curl" : "$EDITOR"} ${shellWord(manifest)}`;

@@ -382,7 +382,7 @@ test("a static pod is changed in its manifest", () => {
   expect(cause?.commands).toEqual(["$EDITOR /etc/kubernetes/manifests/web.yaml"]);
 });
 
-test("a pod whose manifest is refused since it has started says so", () => {
+test("a pod whose manifest is refused since it has started says so, and what cures that", () => {
   const path = "/etc/kubernetes/manifests/web.yaml";
   const problem = 'line 8: unknown field "imag"; the pod web stays as it was';
   const refused = [
@@ -393,6 +393,8 @@ test("a pod whose manifest is refused since it has started says so", () => {
   expect(formatExplanation(explanation, START)).toContain(`
 
 the agent refuses this manifest: ${problem}
+cure  correct the file, or move it out of the folder, which ends the pod
+run   $EDITOR ${path}
 
 `);
   expect(explainPod({ ...report, source: { kind: "api" } }, { refused }).refused).toBeUndefined();

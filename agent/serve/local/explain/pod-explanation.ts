@@ -6,6 +6,7 @@ import type { DesiredSource } from "../../../decide/pod/desired.ts";
 import type { Timeline, TimelineStep } from "../../../decide/pod/timeline.ts";
 import { type PodSummary, summarizePod } from "../pod-list.ts";
 import { podState } from "../pod-state.ts";
+import { correctManifest } from "./cure-rule.ts";
 import { cureOf } from "./cures.ts";
 import { explainPortCollision } from "./port-collision.ts";
 import { type AskedRuntime, runtimeCommands } from "./runtime-commands.ts";
@@ -22,6 +23,8 @@ export interface PodExplanation {
   readonly source: string;
   /** Why the agent refuses the manifest as it is now; the pod stays as an earlier version of it says. */
   readonly refused?: string;
+  /** What makes the agent accept it again. */
+  readonly correction?: { readonly cure: string; readonly commands: readonly string[] };
   /**
    * The steps that the agent has taken for the pod, in the order of their first tries; for a container or sandbox with several
    * attempts those of the first and of the latest.
@@ -94,10 +97,15 @@ export function explainPod(report: ExplainedReport, { refused, reports, runtime 
     state: podState(summary),
     ready: summary.ready,
     source: sourceText(source),
-    ...(problem !== undefined && { refused: problem }),
+    ...(problem !== undefined && { refused: problem, correction: correctionOf(sourceText(source)) }),
     timeline: timelineOf(pod, report),
     ...(cause && { cause: { ...cause, commands: runtimeCommands(cause.commands, runtime) } }),
   };
+}
+
+function correctionOf(manifest: string): NonNullable<PodExplanation["correction"]> {
+  const { text: cure, commands } = correctManifest(manifest, { hasPod: true });
+  return { cure, commands };
 }
 
 const sourceText = (source: DesiredSource) =>

@@ -48,7 +48,7 @@ export const networkRules: readonly CureRule[] = [
     reason: SANDBOX,
     message: /(\S+) has no network configuration/,
     cure: (_, [, folder]) => ({
-      text: `install a network into ${folder}, or let the agent make one of this node alone: berth doctor says how`,
+      text: `install a network into ${folder}, or let the agent execute the built-in network: berth doctor says how`,
       commands: ["berth doctor"],
     }),
   },

@@ -324,7 +324,7 @@ describe("causes, their cures, and a command to run", () => {
         "ContainerCreating",
         networkNotReady("cni plugin not initialized: /n has no network configuration"),
       ),
-      cure: "install a network into /n, or let the agent make one of this node alone",
+      cure: "install a network into /n, or let the agent execute the built-in network: berth doctor says how",
       command: "berth doctor",
     },
   };

@@ -62,8 +62,7 @@ interface NetworkOfCall {
 
 /**
  * The built-in network: a bridge, with a veth pair, addresses and routes for each pod, and rules of nftables for what leaves
- * the node and for host ports. Calls are synchronous and take about a millisecond, but for the removal of links, which
- * calls share.
+ * the node and for host ports. Calls are synchronous, but for the removal of links, which calls share.
  */
 export function createBuiltinNetwork(options: BuiltinNetworkOptions): InProcessPlugin & { close(): void } {
   const { netlink, folder, cacheDir, nodeNamespace, deferredRemovalClock } = options;

@@ -26,10 +26,10 @@ const usage = `npm run bench -- [--effort quick|published|thorough] [--only floo
   --effort published   default: as many pairs as decide something; about three hours
   --effort quick       shows that everything runs and decides nothing; about half an hour
   --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; about seven hours
-  --only floor         only the comparison with raw CRI calls: twenty-five minutes
-  --only kubelet       only the comparison with the reference kubelet: forty-five minutes
+  --only floor         only the comparison with raw CRI calls: thirty minutes
+  --only kubelet       only the comparison with the reference kubelet: fifty-five minutes
   --only own-share     only the agents' own share of a start, and the time line of one start: three minutes
-  --only probes        only probes, readiness and statuses, compared with the reference kubelet: fifteen minutes
+  --only probes        only probes, readiness and statuses, compared with the reference kubelet: twenty minutes
   --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
   --only volumes       only volumes and the objects they come from, compared with the reference kubelet: twenty minutes
   --only api           only the node's own API: exec, logs, stats and metrics, compared with the reference kubelet: twenty minutes

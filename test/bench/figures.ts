@@ -1,6 +1,6 @@
 import { type AgentIdle, BATCH_SIZE, type FloorMeasurements, type StartAndRemoval } from "./floor/floor-rounds.ts";
 import type { Goal } from "./goals.ts";
-import { cpuPercentOf, type Periods, perMinute, samplesOf } from "./idle-windows.ts";
+import { cpuPercentOf, type Periods, perMinute } from "./idle-windows.ts";
 import type { Round } from "./measure-rounds.ts";
 import { FEWEST_SAMPLES_OF_TAIL, type Measured, medianOf, percentile, percentileOf } from "./statistics.ts";
 
@@ -136,7 +136,7 @@ function idleFigures(
   periods: Periods<AgentIdle>,
   most: { readonly cpu: number; readonly pss: number },
 ): readonly Figure[] {
-  const windows = samplesOf(periods);
+  const windows = periods.ofStarts;
   const row = (what: string, unit: Figure["unit"], read: (idle: AgentIdle) => number, goal?: Goal): Figure => ({
     what: `idle ${when}: ${what}`,
     unit,

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { describeIdle, idleMsOf, joined, measurePeriods, perMinute, samplesOf } from "./idle-windows.ts";
+import { describeIdle, idleMsOf, measurePeriods, perMinute } from "./idle-windows.ts";
 
 test("each period has agents that have just started, and they alternate who begins", async () => {
   const order: string[] = [];
@@ -23,16 +23,6 @@ test("the window after the last start contains the relist of the runtime", () =>
   const equal = { ...effort, lastIdleMs: 30_000 };
   expect(describeIdle(equal, "the agent")).toBe("idle for 30 s after each of 3 starts of the agent");
   expect(describeIdle({ ...effort, idlePeriods: 1 }, "the agent")).toBe("idle for 310 s after one start of the agent");
-});
-
-test("windows of several starts are samples each, and those of one process in a row are one", () => {
-  const windows = [
-    { lastedMs: 10, cpuMs: 3, memory: { pssBytes: 1 } },
-    { lastedMs: 20, cpuMs: 4, memory: { pssBytes: 2 } },
-  ];
-  expect(samplesOf({ ofStarts: windows })).toEqual(windows);
-  expect(samplesOf(windows)).toEqual([{ lastedMs: 30, cpuMs: 7, memory: { pssBytes: 2 } }]);
-  expect(joined(windows)).toEqual({ lastedMs: 30, cpuMs: 7, memory: { pssBytes: 2 } });
 });
 
 test("bytes a minute are those of all windows together", () => {

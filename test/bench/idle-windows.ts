@@ -10,27 +10,9 @@ export interface UsageWindow {
   readonly memory: Memory;
 }
 
-/**
- * One window of each of several starts of an agent: what differs from one process to the next is in them. Earlier runs have several
- * windows of one process instead, in a row.
- */
-export type Periods<Window> = OfStarts<Window> | readonly Window[];
-
-export interface OfStarts<Window> {
+/** One window of each of several starts of an agent: what differs from one process to the next is in them. */
+export interface Periods<Window> {
   readonly ofStarts: readonly Window[];
-}
-
-/** The windows that are samples by themselves: those in a row of one process are one. */
-export const samplesOf = <Window extends object>(periods: Periods<Window>): readonly Window[] =>
-  "ofStarts" in periods ? periods.ofStarts : [joined(periods)];
-
-/** Numbers are added up; the rest is that of the last window. */
-export function joined<Window extends object>(windows: readonly Window[]): Window {
-  const fields = windows.map((window) => new Map<string, unknown>(Object.entries(window)));
-  const sumOf = (key: string) => fields.reduce((sum, each) => sum + Number(each.get(key)), 0);
-  const all = [...(fields.at(-1) ?? [])].map(([key, value]) => [key, typeof value === "number" ? sumOf(key) : value]);
-  // It has the fields of the windows, with values of the same types.
-  return Object.fromEntries(all) as Window;
 }
 
 /** The idle windows of a part: one after each of several starts of its agents. */
@@ -103,14 +85,14 @@ export async function measurePeriods<Side extends string, Window>(
   periods: number,
   restart: (side: Side) => Promise<unknown>,
   measure: (period: number) => Promise<Readonly<Record<Side, Window>>>,
-): Promise<Readonly<Record<Side, OfStarts<Window>>>> {
+): Promise<Readonly<Record<Side, Periods<Window>>>> {
   const windows = new Map<Side, Window[]>(sides.map((side) => [side, []]));
   for (let period = 0; period < periods; period++) {
     for (const side of period % 2 === 0 ? sides : sides.toReversed()) await restart(side);
     const measuredWindows = await measure(period);
     for (const side of sides) windows.get(side)?.push(measuredWindows[side]);
   }
-  const all = new Map<Side, OfStarts<Window>>();
+  const all = new Map<Side, Periods<Window>>();
   for (const [side, ofStarts] of windows) all.set(side, { ofStarts });
-  return Object.fromEntries(all) as Record<Side, OfStarts<Window>>;
+  return Object.fromEntries(all) as Record<Side, Periods<Window>>;
 }

@@ -1,6 +1,6 @@
 import { pair } from "../cluster/cluster-figures.ts";
 import { type Figure, limit, tailRows } from "../figures.ts";
-import { cpuPercentOf, samplesOf } from "../idle-windows.ts";
+import { cpuPercentOf } from "../idle-windows.ts";
 import { medianOf, sumOf } from "../statistics.ts";
 import type { ApiResult } from "./api-bench.ts";
 import { SESSIONS, type SessionsAtOnce, STDOUT_MB } from "./exec-rounds.ts";
@@ -34,7 +34,7 @@ export function apiFigures({
       `CPU of the agent, of one core, with ${pods} pods, all pages every ${SCRAPE_MS / 1000} s`,
       "%",
       scraped,
-      (periods) => medianOf(samplesOf(periods).map(cpuPercentOf)),
+      (periods) => medianOf(periods.ofStarts.map(cpuPercentOf)),
       0.3,
     ),
     ...statsPassFigures(statsPass),

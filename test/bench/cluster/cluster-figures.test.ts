@@ -83,30 +83,6 @@ test("each figure is judged by the interval of its pairs of the same run", () =>
   `);
 });
 
-test("several windows of one process in a row are one sample, which decides nothing", () => {
-  const { requests, ...window } = { lastedMs: 8_000, cpuMs: 8, diskBytes: 0, memory: memoryOf(60e6), requests: quiet };
-  const inARow = (): NodeIdle => ({ windows: times(5, () => window), requests });
-  const figures = clusterFigures({ ...result, idleEmpty: { kubelet: inARow(), berth: inARow() } });
-  const idleRows = figures.filter(({ what }) => what.startsWith("idle without pods"));
-  expect(markdownTable(idleRows, "kubelet").split("\n").slice(2)).toMatchInlineSnapshot(`
-    [
-      "| idle without pods: CPU of the agent, of one core |  | 0.10 % | 0.10 % |  | 1 | ≤ 0.15 × the kubelet's | not decided |",
-      "| idle without pods: PSS |  | 60.0 MB | 60.0 MB |  | 1 | ≤ 0.75 × the kubelet's | not decided |",
-      "| idle without pods: anonymous memory |  | 30.0 MB | 30.0 MB |  | 1 |  |  |",
-      "| idle without pods: to disk per minute |  | 0 B | 0 B |  | 1 | ≤ 0 B | not decided |",
-      "| idle without pods: lease renewals in 40 s |  | 6 | 6 | 1.00 × | 1 | ≤ 4 | missed |",
-      "| idle without pods: node status reports in 40 s |  | 0 | 0 |  | 1 | ≤ 1 | not decided |",
-      "| idle without pods: other requests in 40 s |  | 0 | 0 |  | 1 | ≤ 0 | not decided |",
-      "| idle without pods: watches resumed in 40 s |  | 1 | 1 | 1.00 × | 1 |  |  |",
-    ]
-  `);
-});
-
-test("samples of a run without usual pods have no row of them", () => {
-  const { usualSingles: _, ...before } = result;
-  expect(clusterFigures(before).filter(({ what }) => what.includes("usual"))).toEqual([]);
-});
-
 test("two hundred samples of each side show a tail", () => {
   const pods = times(200, (at) => ({ readyMs: 100 + at, goneMs: 100 + at }));
   const floor = { ...result.floor, singles: times(200, () => ({ start: round([90]), removal: round([90]) })) };

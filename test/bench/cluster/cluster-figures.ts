@@ -1,6 +1,6 @@
 import { type Figure, limit, tailRows } from "../figures.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
-import { cpuPercentOf, joined, perMinute } from "../idle-windows.ts";
+import { cpuPercentOf, perMinute } from "../idle-windows.ts";
 import type { Round } from "../measure-rounds.ts";
 import { type Measured, medianOf, mostOf, percentile, percentileOf } from "../statistics.ts";
 import type { ClusterResult } from "./cluster-bench.ts";
@@ -99,9 +99,7 @@ function withFloor(rows: readonly Figure[], rounds: readonly Round[]): readonly 
   return rows.map((row, at) => ({ ...row, ...(floors[at] !== undefined && { floor: floors[at] }) }));
 }
 
-/** None for samples of runs before usual pods were measured. */
 function usualFigures({ usualSingles }: ClusterResult): readonly Figure[] {
-  if (usualSingles === undefined) return [];
   const row = (what: string, read: (pod: SinglePod) => number, most?: number): Figure => ({
     ...pair(`one usual pod, ${what}`, "ms", usualSingles, (all) => medianOf(all.map(read)), most),
     isSingle: true,
@@ -114,16 +112,13 @@ function agentFigures({ batches }: ClusterResult): readonly Figure[] {
   return [pair(`CPU of the agent for ${BATCH_SIZE} starts`, "s", batches, cpu, 0.8)];
 }
 
-const idleWindowsOf = (idle: NodeIdle): readonly NodeIdleWindow[] =>
-  "ofStarts" in idle ? idle.ofStarts : [{ ...joined(idle.windows), requests: idle.requests }];
-
 /** Of several periods the requests are those of the one with the most. */
 export function idleFigures(
   when: string,
   idle: PerAgent<NodeIdle>,
   most: { readonly cpu?: number; readonly pss?: number },
 ): readonly Figure[] {
-  const windows = { kubelet: idleWindowsOf(idle.kubelet), berth: idleWindowsOf(idle.berth) };
+  const windows = { kubelet: idle.kubelet.ofStarts, berth: idle.berth.ofStarts };
   const row = (rest: string, unit: Figure["unit"], read: (window: NodeIdleWindow) => number, atMost?: number) =>
     pair(what(rest), unit, windows, (all) => medianOf(all.map(read)), atMost);
   const minutes = Math.max(...windows.berth.map(({ lastedMs }) => lastedMs)) / 60_000;

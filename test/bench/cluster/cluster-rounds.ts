@@ -10,7 +10,7 @@ import {
   idleMsOf,
   measurePeriods,
   measureWindow,
-  type OfStarts,
+  type Periods,
   RELIST_IDLE_MS,
   type UsageWindow,
 } from "../idle-windows.ts";
@@ -76,10 +76,7 @@ export interface NodeIdleWindow extends UsageWindow {
   readonly requests: NodeRequests;
 }
 
-/** Earlier runs have several windows of one process in a row, and its requests in all of them. */
-export type NodeIdle =
-  | OfStarts<NodeIdleWindow>
-  | { readonly windows: readonly UsageWindow[]; readonly requests: NodeRequests };
+export type NodeIdle = Periods<NodeIdleWindow>;
 
 /** The raw runtime calls, in the same turns as the agents. */
 export interface FloorRound {
@@ -92,8 +89,7 @@ export interface ClusterMeasurements {
   readonly starts: PerAgent<readonly number[]>;
   readonly idleEmpty: PerAgent<NodeIdle>;
   readonly singles: PerAgent<readonly SinglePod[]>;
-  /** Undefined in samples of runs before usual pods were measured. */
-  readonly usualSingles?: PerAgent<readonly SinglePod[]>;
+  readonly usualSingles: PerAgent<readonly SinglePod[]>;
   readonly floor: { readonly singles: readonly FloorRound[]; readonly batches: readonly FloorRound[] };
   readonly batches: PerAgent<readonly PodBatch[]>;
   readonly idleFull: PerAgent<NodeIdle>;

@@ -2,7 +2,7 @@ import type { FloorRound } from "../cluster/cluster-rounds.ts";
 import { type Figure, limit, tailRows } from "../figures.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Goal } from "../goals.ts";
-import { cpuPercentOf, samplesOf } from "../idle-windows.ts";
+import { cpuPercentOf } from "../idle-windows.ts";
 import type { Round } from "../measure-rounds.ts";
 import { medianOf, pairsOf, percentile, sumOf } from "../statistics.ts";
 import type { CallKind } from "./call-times.ts";
@@ -75,7 +75,6 @@ function networkCostFigures({
 
 /** Where the CPU time goes. The differences of small numbers may be less than nothing. */
 function cpuPartFigures(all: NetworkResult["networkCpuParts"]): readonly Figure[] {
-  if (all === undefined) return [];
   const row = (what: string, read: (cpu: CpuParts) => number): Figure => ({
     ...{ what: `of that: ${what}`, unit: "ms" },
     chain: medianOf(all.chain.map(read)),
@@ -91,7 +90,6 @@ function cpuPartFigures(all: NetworkResult["networkCpuParts"]): readonly Figure[
 
 /** How long the runtime's calls take for a pod, as the agents count them, and what of that the built-in plugin takes. */
 function runtimeCallFigures({ calls, hostFloorSingles, floorSingles }: NetworkResult): readonly Figure[] {
-  if (calls === undefined || hostFloorSingles === undefined) return [];
   const timesOf = (side: NetworkSide, kind: CallKind) => calls[side].map((times) => times[kind]);
   const plugin = (verb: "ADD" | "DEL"): Figure => ({
     ...{ what: `${verb} of the built-in network in the agent, the plugin alone`, unit: "ms", isSingle: true },
@@ -184,11 +182,10 @@ function removalFigures({ removals }: NetworkResult): readonly Figure[] {
 const wakeUpsPerMinute = ({ wakeUps, lastedMs }: IdleWindow) => (wakeUps * 60_000) / lastedMs;
 
 function idleFigures(when: string, periods: NetworkResult["idleEmpty"]): readonly Figure[] {
-  if (periods === undefined) return [];
   const windows = {
-    kubelet: samplesOf(periods.kubelet),
-    chain: samplesOf(periods.chain),
-    builtin: samplesOf(periods.builtin),
+    kubelet: periods.kubelet.ofStarts,
+    chain: periods.chain.ofStarts,
+    builtin: periods.builtin.ofStarts,
   };
   const row = (what: string, unit: Figure["unit"], read: (window: IdleWindow) => number, goal?: Goal): Figure => ({
     ...{ what: `idle ${when}: ${what}`, unit, ...(goal !== undefined && { goal }) },

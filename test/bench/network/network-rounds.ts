@@ -61,20 +61,20 @@ export const IDLE_PODS = 20;
 export interface NetworkResult {
   readonly singles: PerSide<readonly FloorRound[]>;
   readonly floorSingles: readonly FloorRound[];
-  /** The floor with pods of the host's network. Undefined in samples of earlier runs, as all below that may be. */
-  readonly hostFloorSingles?: readonly FloorRound[];
+  /** The floor with pods of the host's network. */
+  readonly hostFloorSingles: readonly FloorRound[];
   /** The calls for each of the single pods, as the agents count them. */
-  readonly calls?: PerSide<readonly CallTimes[]>;
-  /** ADD and DEL of the built-in network by the agent, in milliseconds. Of earlier runs: each call in the agent's debug log. */
+  readonly calls: PerSide<readonly CallTimes[]>;
+  /** ADD and DEL of the built-in network by the agent, in milliseconds. */
   readonly builtinCalls: Readonly<Record<"ADD" | "DEL", readonly number[]>>;
   readonly batches: Readonly<Record<"kubelet" | "builtin", readonly PodBatch[]>>;
   /** CPU of runtime, plugins and agent for the network of one sandbox, ADD and DEL, in milliseconds. */
   readonly networkCpuMs: Readonly<Record<"chain" | "builtin", readonly number[]>>;
-  readonly networkCpuParts?: Readonly<Record<"chain" | "builtin", readonly CpuParts[]>>;
+  readonly networkCpuParts: Readonly<Record<"chain" | "builtin", readonly CpuParts[]>>;
   /** Pods deleted at once with grace 0, until their sandboxes are removed. */
   readonly removals: Readonly<Record<"floor" | "builtin", readonly Round[]>>;
-  readonly idleEmpty?: IdlePeriods;
-  readonly idleWithPods?: IdlePeriods;
+  readonly idleEmpty: IdlePeriods;
+  readonly idleWithPods: IdlePeriods;
 }
 
 export interface NetworkSubjects extends Omit<ClusterSubjects, "members" | "audit"> {

@@ -33,8 +33,8 @@ export const describeOwnShareEffort = ({ starts, tracedStarts }: OwnShareEffort)
 
 export interface OwnShareResult {
   readonly starts: PerAgent<readonly StartTimeline[]>;
-  /** Further starts of Berth, with its own steps. Undefined in samples of runs before they were traced. */
-  readonly traced?: readonly StartTimeline[];
+  /** Further starts of Berth, with its own steps. */
+  readonly traced: readonly StartTimeline[];
 }
 
 /** Measures which part of a start each agent takes for itself. Always cleans up. */

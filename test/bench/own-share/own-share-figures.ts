@@ -20,10 +20,9 @@ export function ownShareFigures({ starts }: OwnShareResult): readonly Figure[] {
 
 /** The time lines of one start of each agent, as a block of Markdown: Berth's is of a traced one, with the sum of its steps. */
 export function drawOwnShares({ starts, traced }: OwnShareResult): string {
-  const drawn = Object.entries({ berth: traced ?? starts.berth, kubelet: starts.kubelet }).flatMap(([agent, all]) => {
+  const drawn = Object.entries({ berth: traced, kubelet: starts.kubelet }).flatMap(([agent, all]) => {
     const middle = middleStart(all);
     return middle === undefined ? [] : [drawTimeline(agent, middle)];
   });
-  const steps = traced === undefined ? [] : [drawOwnSteps("berth", traced)];
-  return `\`\`\`\n${[...drawn, ...steps].join("\n\n")}\n\`\`\``;
+  return `\`\`\`\n${[...drawn, drawOwnSteps("berth", traced)].join("\n\n")}\n\`\`\``;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { OfStarts, UsageWindow } from "../idle-windows.ts";
+import type { Periods, UsageWindow } from "../idle-windows.ts";
 import { markdownTable } from "../table.ts";
 import type { ProbeResult } from "./probe-bench.ts";
 import { probeFigures } from "./probe-figures.ts";
@@ -9,7 +9,7 @@ const steady = Array.from({ length: 100 }, () => 20);
 const growing = Array.from({ length: 100 }, (_, at) => 10 * at);
 
 const round = (each: readonly number[]) => ({ each, wall: Math.max(...each) });
-const windows = (cpuMs: number, pssBytes = 0): OfStarts<UsageWindow> => {
+const windows = (cpuMs: number, pssBytes = 0): Periods<UsageWindow> => {
   const memory = { rssBytes: 0, anonymousBytes: pssBytes / 2, pssBytes };
   const window = (_: unknown, at: number) => ({ lastedMs: 10_000, cpuMs: cpuMs + at, diskBytes: 0, memory });
   return { ofStarts: Array.from({ length: 5 }, window) };

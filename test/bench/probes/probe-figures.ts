@@ -1,7 +1,7 @@
 import { pair } from "../cluster/cluster-figures.ts";
 import type { PerAgent } from "../cluster/cluster-rounds.ts";
 import { type Figure, limit, tailRows } from "../figures.ts";
-import { cpuPercentOf, type Periods, samplesOf, type UsageWindow } from "../idle-windows.ts";
+import { cpuPercentOf, type Periods, type UsageWindow } from "../idle-windows.ts";
 import { median, medianOf, pairsOf, percentile } from "../statistics.ts";
 import type { ProbeResult } from "./probe-bench.ts";
 import { PERIOD_SECONDS, PROBES, type ProbeKind, type ProbingCost } from "./probe-rounds.ts";
@@ -24,11 +24,11 @@ export function probeFigures({ probing, readiness, probedPods, floods }: ProbeRe
 /** The agent's CPU usage with probes, minus its usage with as many pods without probes after another of its starts. */
 function costFigures(kind: ProbeKind, name: string, probing: PerAgent<ProbingCost>, most?: number): readonly Figure[] {
   const perSecond = PROBES / PERIOD_SECONDS[kind];
-  const cpuOf = (periods: Periods<UsageWindow>) => samplesOf(periods).map(cpuPercentOf);
+  const cpuOf = (periods: Periods<UsageWindow>) => periods.ofStarts.map(cpuPercentOf);
   const cost = ({ probed, unprobed }: ProbingCost) =>
     medianOf(pairsOf(cpuOf(probed[kind]), cpuOf(unprobed), (own, without) => own - without));
   const secondsOf = (periods: Periods<UsageWindow>) =>
-    samplesOf(periods).reduce((sum, { lastedMs }) => sum + lastedMs, 0) / 1000;
+    periods.ofStarts.reduce((sum, { lastedMs }) => sum + lastedMs, 0) / 1000;
   const counted = (side: ProbingCost) =>
     kind === "exec" ? Number.NaN : side.counted[kind] / secondsOf(side.probed[kind]);
   return [
@@ -57,7 +57,7 @@ function probedPodFigures(probedPods: ProbeResult["probedPods"]): readonly Figur
   const row = (rest: string, unit: Figure["unit"], read: (of: ProbedPodRounds) => readonly number[], most?: number) =>
     pair(`${PROBED_BATCH} pods with probes and hooks, ${rest}`, unit, probedPods, (of) => medianOf(read(of)), most);
   const each = (read: (of: ProbedPods) => number) => (all: ProbedPodRounds) => all.rounds.map(read);
-  const rest = (read: (of: UsageWindow) => number) => (all: ProbedPodRounds) => samplesOf(all.rest).map(read);
+  const rest = (read: (of: UsageWindow) => number) => (all: ProbedPodRounds) => all.rest.ofStarts.map(read);
   return [
     row(
       "created → Ready, wall",

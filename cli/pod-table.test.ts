@@ -48,6 +48,12 @@ test("pods are shown in columns, with the reasons of failing pods below", () => 
   `);
 });
 
+test("a row shows the volumes before the sandbox, even if the sandbox was ready first", () => {
+  const [volumes, sandbox, ...others] = web.steps;
+  const swapped = { ...web, steps: [sandbox!, volumes!, ...others] };
+  expect(formatPods({ pods: [swapped] }, { now })).toBe(formatPods({ pods: [web] }, { now }));
+});
+
 test('an empty list is shown as "no pods", and ready pods have no notes', () => {
   expect(formatPods({ pods: [] }, { now })).toBe("no pods\n");
   expect(formatPods({ pods: [] }, { now, namespace: "shop" })).toBe("no pods in namespace shop\n");

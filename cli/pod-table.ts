@@ -100,10 +100,16 @@ function cellsOf(pod: PodSummary, now: number): readonly string[] {
   return [namespace, name, ready, podState(pod), String(restarts), ip || "-", ageOf(startTime, now), stepsOf(steps)];
 }
 
-/** `volumes 1, sandbox 85, main: create 6 start 35` */
+/**
+ * `volumes 1, sandbox 85, main: create 6 start 35`. Volumes come first in every row: the agent makes the sandbox meanwhile, and
+ * either may end first.
+ */
 function stepsOf(steps: PodSummary["steps"]): string {
   const stepText = ({ what, ms }: PodSummary["steps"][number]) => `${what} ${Math.round(ms)}`;
-  const podSteps = steps.filter(({ container }) => container === undefined).map(stepText);
+  const podSteps = steps
+    .filter(({ container }) => container === undefined)
+    .toSorted((a, b) => Number(b.what === "volumes") - Number(a.what === "volumes"))
+    .map(stepText);
   const byContainer = Map.groupBy(
     steps.filter(({ container }) => container !== undefined),
     ({ container }) => container,

@@ -112,7 +112,7 @@ function agentFigures({ batches }: ClusterResult): readonly Figure[] {
   return [pair(`CPU of the agent for ${BATCH_SIZE} starts`, "s", batches, cpu, 0.8)];
 }
 
-/** Of several periods the requests are those of the one with the most. */
+/** The requests are those of the windows that last longest: a shorter one has fewer, whatever the agent does. */
 export function idleFigures(
   when: string,
   idle: PerAgent<NodeIdle>,
@@ -121,11 +121,15 @@ export function idleFigures(
   const windows = { kubelet: idle.kubelet.ofStarts, berth: idle.berth.ofStarts };
   const row = (rest: string, unit: Figure["unit"], read: (window: NodeIdleWindow) => number, atMost?: number) =>
     pair(what(rest), unit, windows, (all) => medianOf(all.map(read)), atMost);
-  const minutes = Math.max(...windows.berth.map(({ lastedMs }) => lastedMs)) / 60_000;
+  const longestMs = Math.max(...windows.berth.map(({ lastedMs }) => lastedMs));
+  // A window lasts some milliseconds more or less than it should.
+  const longest = (all: readonly NodeIdleWindow[]) => all.filter(({ lastedMs }) => lastedMs > 0.9 * longestMs);
+  const longWindows = { kubelet: longest(windows.kubelet), berth: longest(windows.berth) };
+  const minutes = longestMs / 60_000;
   const lasted = minutes < 1 ? `${Math.round(minutes * 60)} s` : `${minutes.toFixed(0)} min`;
   const what = (rest: string) => `idle ${when}: ${rest}`;
   const requests = (rest: string, read: (window: NodeIdleWindow) => number, atMost?: number): Figure => ({
-    ...pair(what(`${rest} in ${lasted}`), "", windows, (all) => mostOf(all.map(read))),
+    ...pair(what(`${rest} in ${lasted}`), "", longWindows, (all) => mostOf(all.map(read))),
     isCount: true,
     ...(atMost !== undefined && { goal: { kind: "total", atMost } }),
   });

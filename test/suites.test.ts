@@ -111,6 +111,15 @@ test("every test file is in exactly one suite, or is quick, random or extended",
   expect([...inSuites, ...elsewhere].toSorted()).toEqual(files.map(({ path }) => `./${path}`).toSorted());
 });
 
+test("a test that starts a program of the clone or reads its files always runs, one of its imports alone does not", async () => {
+  const files = await findTests(".");
+  const alwaysRuns = (path: string) => files.find((file) => file.path === path)?.alwaysRuns;
+  for (const path of ["cli/run.test.ts", "test/tidy/tidy.test.ts", "test/readme.test.ts", "cli/build.test.ts"])
+    expect([path, alwaysRuns(path)]).toEqual([path, true]);
+  for (const path of ["agent/decide/pod/pod.test.ts", "test/scenarios/start.test.ts"])
+    expect([path, alwaysRuns(path)]).toEqual([path, false]);
+});
+
 test("each of the longest suites exists, and begins before the others of its group", async () => {
   const all = Object.values<readonly Suite[]>({ ...machineSuites(await findTests(".")) });
   const groups = all.map((group) => group.map(({ name }) => name));

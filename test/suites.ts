@@ -68,8 +68,12 @@ const long = /\.long\.test\.ts$/;
 /** A test file that contains this call needs the upstream programs. */
 const upstreamMarker = "skipWithoutPrograms(";
 
+/** A test file with one of these reads files of the clone, or starts a program of it. */
+const clonePathMarker = /import\.meta\.(dir|path|filename|url)|process\.cwd\(\)|Bun\.Glob|execPath/;
+
 /**
- * A test file. `isLong`: `npm run check` leaves it out. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isScenario`: it repeats
+ * A test file. `isLong`: `npm run check` leaves it out. `alwaysRuns`: `npm run check` runs it after any change, since its imports do
+ * not show all that it depends on. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isScenario`: it repeats
  * the whole agent for every death, unless DIE_EVERY says otherwise. `isExtended`: only `npm run test:extended` runs it.
  * `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD. `needsUpstream`: the upstream programs must be built first.
  */
@@ -77,6 +81,7 @@ export interface TestFile {
   readonly path: string;
   readonly isQuick: boolean;
   readonly isLong: boolean;
+  readonly alwaysRuns: boolean;
   readonly isFuzz: boolean;
   readonly isScenario: boolean;
   readonly isExtended: boolean;
@@ -95,7 +100,9 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
       const isFuzz = text.includes('env["FUZZ_RUNS"]');
       const hasVersions = !isQuick && text.includes(versionsMarker);
       const [isScenario, isExtended, isLong] = [scenarios.test(path), extendedFolder.test(path), long.test(path)];
-      return { path, isQuick, isLong, isFuzz, isScenario, isExtended, hasVersions, needsUpstream };
+      const isTestOfTests = path.startsWith("test/") && !isScenario;
+      const alwaysRuns = isQuick && (isTestOfTests || clonePathMarker.test(text));
+      return { path, isQuick, isLong, alwaysRuns, isFuzz, isScenario, isExtended, hasVersions, needsUpstream };
     }),
   );
 }
@@ -125,6 +132,16 @@ export function testSuite(
   const argv = [process.execPath, "test", "--only-failures", `--timeout=${timeoutMs}`, ...paths];
   return { name, argv, hasReport: true, env, timeoutMs: 30 * minuteMs, unavailable };
 }
+
+/**
+ * Limits a suite to the test files that a change since `commit` can affect, as their imports say, also a change that is not
+ * committed. There may be none.
+ */
+export const limitToAffected = (suite: Suite, commit: string): Suite => ({
+  ...suite,
+  argv: [...suite.argv, `--changed=${commit}`, "--pass-with-no-tests"],
+  mayBeEmpty: true,
+});
 
 /**
  * The fuzz tests, each with `inputs` random inputs unless FUZZ_RUNS says otherwise. The longest come first, so that both

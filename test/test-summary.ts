@@ -2,7 +2,7 @@ import type { Outcome } from "./suite.ts";
 
 /** The line for a finished suite. */
 export function outcomeLine({ name, durationMs, passed, failed, skipped }: Outcome): string {
-  const verdict = failed.length > 0 ? "FAILED" : passed === 0 ? "skipped" : "ok";
+  const verdict = failed.length > 0 ? "FAILED" : passed === 0 && skipped.length > 0 ? "skipped" : "ok";
   const counts = [`${passed} passed`, ...count(failed, "failed"), ...count(skipped, "skipped")].join(", ");
   return `${name.padEnd(32)} ${verdict.padEnd(8)} ${seconds(durationMs).padStart(8)}   ${counts}`;
 }

@@ -12,6 +12,7 @@ export const reducingVariables: readonly string[] = [
   "BERTH_MEMORY_PODS",
   "BERTH_SESSIONS",
   "BERTH_CONTAINERD",
+  "BERTH_DELEGATE_FORM",
   "BERTH_WITHOUT_UPSTREAM",
 ];
 

@@ -8,10 +8,12 @@ import { createInterruption, type Interruption } from "./interruption.ts";
 import { applySkipPolicy, isWithoutUpstream, requiresAll } from "./skip-policy.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import {
+  checkedFiles,
   docsConformanceSuite,
   findTests,
   fuzzSuites,
   guestSuites,
+  longSuite,
   machineSuites,
   runInQueues,
   scenarioSuites,
@@ -43,7 +45,6 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   print(`reports in ${reports}`);
   const files = await findTests(".");
-  const plain = files.filter(({ isFuzz, isScenario }) => !isFuzz && !isScenario);
   const outcomes: Outcome[] = [];
   const began = performance.now();
   const printTime = (what: string) => print(`${what} ended after ${seconds(performance.now() - began)}`);
@@ -56,7 +57,7 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   // Runs in parallel with the suites that do not need it.
   const upstreamBuild = await upstreamSuite();
   const upstream = run(upstreamBuild, true);
-  const checked = await check(plain, reports, print, interruption);
+  const checked = await check(checkedFiles(files), reports, print, interruption);
   outcomes.push(...checked.map((outcome) => applySkipPolicy(outcome, false, process.env)));
   printTime("the check");
   await run({ name: "build", argv: [process.execPath, "cli/build.ts"], hasReport: false, timeoutMs: 5 * minuteMs });
@@ -64,8 +65,10 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const built = upstream.then(({ failed }) =>
     failed.length > 0 ? "the upstream programs could not be built" : upstreamBuild.unavailable,
   );
-  const fuzz = fuzzSuites(files, requiresAll(process.env) ? 10_000 : 2000);
-  const suites = machineSuites(files);
+  const fuzz = fuzzSuites(files, { inputs: requiresAll(process.env) ? 10_000 : 2000, manifests: 2000 });
+  const machine = machineSuites(files);
+  // They keep less than half a processor busy, and one of them takes two minutes.
+  const suites = { ...machine, idle: [...machine.idle, longSuite(files)] };
   const last = [...suites.aloneUpstream, ...guestSuites(process.arch)];
   const needsUpstream = new Set([...suites.upstream, ...suites.heavy, ...suites.idleUpstream, ...last]);
   const runMachineSuite = async (suite: Suite) =>

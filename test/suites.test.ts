@@ -1,6 +1,19 @@
 import { expect, test } from "bun:test";
+import { containerdVersions } from "./bed/containerd/containerd.ts";
+import { versionsUnderTest } from "./e2e/versions-under-test.ts";
 import type { Suite } from "./suite.ts";
-import { extendedSuites, findTests, LONGEST_FIRST, machineSuites, runInQueues, type TestFile } from "./suites.ts";
+import {
+  checkedFiles,
+  docsConformanceSuite,
+  extendedSuites,
+  findTests,
+  fuzzSuites,
+  LONGEST_FIRST,
+  longSuite,
+  machineSuites,
+  runInQueues,
+  scenarioSuites,
+} from "./suites.ts";
 
 const suite = (name: string): Suite => ({ name, argv: [], hasReport: true, timeoutMs: 1000 });
 
@@ -103,12 +116,18 @@ test("queues without a suite wait for the build", async () => {
   await queues.done;
 });
 
-test("every test file is in exactly one suite, or is quick, random or extended", async () => {
+test("npm test runs each test file in exactly one suite, but for those of the extended run", async () => {
   const files = await findTests(".");
-  const suites = Object.values<readonly Suite[]>({ ...machineSuites(files) }).flat();
+  const suites = [
+    ...Object.values<readonly Suite[]>({ ...machineSuites(files) }).flat(),
+    ...[longSuite(files), docsConformanceSuite(files)],
+    ...[...scenarioSuites(files), ...fuzzSuites(files, { inputs: 10 })],
+  ];
   const inSuites = suites.flatMap(({ argv }) => argv.filter((arg) => arg.endsWith(".test.ts")));
-  const elsewhere = files.filter(isElsewhere).map(({ path }) => `./${path}`);
-  expect([...inSuites, ...elsewhere].toSorted()).toEqual(files.map(({ path }) => `./${path}`).toSorted());
+  const others = [...checkedFiles(files), ...files.filter(({ isExtended }) => isExtended)].map(
+    ({ path }) => `./${path}`,
+  );
+  expect([...inSuites, ...others].toSorted()).toEqual(files.map(({ path }) => `./${path}`).toSorted());
 });
 
 test("a test that starts a program of the clone or reads its files always runs, one of its imports alone does not", async () => {
@@ -130,15 +149,40 @@ test("each of the longest suites exists, and begins before the others of its gro
   }
 });
 
-test("the tests of several releases of containerd run on the releases in between in the extended run", async () => {
+test("npm test and the extended run together try each release of containerd", async () => {
   const extended = extendedSuites(await findTests("."));
-  expect(extended.find(({ name }) => name === "e2e agent-kill on containerd 1.7,2.0")).toMatchObject({
-    argv: expect.arrayContaining(["./test/e2e/agent-kill.test.ts"]),
-    env: { BERTH_CONTAINERD: "1.7,2.0" },
-  });
+  const releasesOf = (title: string) =>
+    extended
+      .filter(({ name }) => name.startsWith(`${title} on containerd `))
+      .flatMap(({ env }) => env?.["BERTH_CONTAINERD"]?.split(",") ?? []);
+  expect([...versionsUnderTest, ...releasesOf("e2e agent-kill")].toSorted()).toEqual(
+    [...containerdVersions].toSorted(),
+  );
   for (const version of ["1.7", "2.0"])
     expect(extended.map(({ name }) => name)).toContain(`contract extended runtime-containerd-${version}`);
 });
 
-const isElsewhere = ({ path, isQuick, isFuzz, isExtended }: TestFile) =>
-  isQuick || isFuzz || isExtended || path.startsWith("test/docs-conformance/");
+test("the extended run tries berth-cni as the whole program, where npm test tries one form", async () => {
+  const whole = extendedSuites(await findTests(".")).filter(({ env }) => env?.["BERTH_DELEGATE_FORM"] === "whole");
+  expect(whole.map(({ name }) => name)).toEqual([
+    "contract cni-delegate-stops with the whole program",
+    "contract cni-delegate with the whole program",
+  ]);
+});
+
+test("of random manifests fewer are tried than of other inputs, unless FUZZ_RUNS gives the number of all", async () => {
+  const files = await findTests(".");
+  const inputsOf = (title: string, env: Readonly<Record<string, string>>) =>
+    fuzzSuites(files, { inputs: 10_000, manifests: 2000 }, env).find(({ name }) => name === `fuzz ${title}`)?.env;
+  expect(inputsOf("agent desired static manifest", {})).toEqual({ FUZZ_RUNS: "2000" });
+  expect(inputsOf("cni readers", {})).toEqual({ FUZZ_RUNS: "10000" });
+  expect(inputsOf("agent desired static manifest", { FUZZ_RUNS: "7" })).toEqual({ FUZZ_RUNS: "7" });
+});
+
+test.each([
+  [{}, "3"],
+  [{ DIE_EVERY: "1" }, "1"],
+  [{ DIE_BOTH: "1" }, "1"],
+])("with %j the agent dies after one of %s calls of a scenario in npm test", async (env, expected) => {
+  for (const suite of scenarioSuites(await findTests("."), env)) expect(suite.env).toEqual({ DIE_EVERY: expected });
+});

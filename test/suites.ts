@@ -16,6 +16,8 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
 const extendedFolder = /^test\/(contract|e2e)\/extended\//;
 /** A test file that contains this word runs on several releases of containerd. */
 const versionsMarker = "versionsUnderTest";
+/** A test file that contains this call runs on the form of `berth-cni` that BERTH_DELEGATE_FORM names. */
+const formsMarker = "await delegateForm()";
 /**
  * End-to-end tests that run while no other suite does: they measure fractions of seconds, or use what all beds of the
  * machine share.
@@ -43,7 +45,8 @@ export const LONGEST_FIRST: readonly string[] = [
 const heavy = /^test\/e2e\/cluster\/(differential|faults|outages|workloads)\.test\.ts$/;
 
 /** Tests that mostly wait, for back-offs, grace periods and timeouts: they use between a tenth and a third of a processor. */
-const idle = /^test\/e2e\/(agent-restart|restart-policy|unrunnable-pod|cluster\/rotation)\.test\.ts$/;
+const idle =
+  /^test\/(contract\/(runtime|streaming)-containerd-[\d.]+|e2e\/(agent-restart|hooks|restart-policy|unrunnable-pod|cluster\/rotation))\.test\.ts$/;
 
 /** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
 const needsMachine = /^test\/e2e\/|^test\/contract\/(?!.*-fake(\.long)?\.test\.ts$)/;
@@ -75,7 +78,8 @@ const clonePathMarker = /import\.meta\.(dir|path|filename|url)|process\.cwd\(\)|
  * A test file. `isLong`: `npm run check` leaves it out. `alwaysRuns`: `npm run check` runs it after any change, since its imports do
  * not show all that it depends on. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isScenario`: it repeats
  * the whole agent for every death, unless DIE_EVERY says otherwise. `isExtended`: only `npm run test:extended` runs it.
- * `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD. `needsUpstream`: the upstream programs must be built first.
+ * `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD. `hasForms`: it runs on the form of `berth-cni` in
+ * BERTH_DELEGATE_FORM. `needsUpstream`: the upstream programs must be built first.
  */
 export interface TestFile {
   readonly path: string;
@@ -86,6 +90,7 @@ export interface TestFile {
   readonly isScenario: boolean;
   readonly isExtended: boolean;
   readonly hasVersions: boolean;
+  readonly hasForms: boolean;
   readonly needsUpstream: boolean;
 }
 
@@ -98,11 +103,23 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
       const isQuick = !needsMachine.test(path) && !docsConformance.test(path);
       const needsUpstream = !isQuick && text.includes(upstreamMarker);
       const isFuzz = text.includes('env["FUZZ_RUNS"]');
-      const hasVersions = !isQuick && text.includes(versionsMarker);
+      const contains = (marker: string) => !isQuick && text.includes(marker);
+      const [hasVersions, hasForms] = [contains(versionsMarker), contains(formsMarker)];
       const [isScenario, isExtended, isLong] = [scenarios.test(path), extendedFolder.test(path), long.test(path)];
       const isTestOfTests = path.startsWith("test/") && !isScenario;
       const alwaysRuns = isQuick && (isTestOfTests || clonePathMarker.test(text));
-      return { path, isQuick, isLong, alwaysRuns, isFuzz, isScenario, isExtended, hasVersions, needsUpstream };
+      return {
+        path,
+        isQuick,
+        isLong,
+        alwaysRuns,
+        isFuzz,
+        isScenario,
+        isExtended,
+        hasVersions,
+        hasForms,
+        needsUpstream,
+      };
     }),
   );
 }
@@ -113,11 +130,30 @@ export function docsConformanceSuite(files: readonly TestFile[]): Suite {
   return testSuite("docs conformance", docsTests, {}, BACKGROUND_TIMEOUT_MS);
 }
 
-/** The scenarios with every death, in three suites. */
-export function scenarioSuites(files: readonly TestFile[]): readonly Suite[] {
+/** The files of the check in `npm test`: the others without a machine are in suites of their own. */
+export const checkedFiles = (files: readonly TestFile[]): readonly TestFile[] =>
+  files.filter(({ isQuick, isFuzz, isScenario, isLong }) => isQuick && !isFuzz && !isScenario && !isLong);
+
+/** The long tests without a machine. Long scenarios and fuzz tests are in the suites of these. */
+export function longSuite(files: readonly TestFile[]): Suite {
+  const all = files.filter((file) => file.isLong && file.isQuick && !file.isScenario && !file.isFuzz);
+  return testSuite("long tests", all, {}, BACKGROUND_TIMEOUT_MS);
+}
+
+/** In `npm test` the agent dies after one of so many calls of a scenario, which the seed selects; in the extended run after each. */
+const CALLS_PER_DEATH = "3";
+
+/** The scenarios with deaths, in three suites. The variables DIE_EVERY and DIE_BOTH of `env` choose other deaths. */
+export function scenarioSuites(
+  files: readonly TestFile[],
+  { DIE_EVERY, DIE_BOTH }: Readonly<Record<string, string | undefined>> = process.env,
+): readonly Suite[] {
+  const deaths = { DIE_EVERY: DIE_EVERY ?? (DIE_BOTH === "1" ? "1" : CALLS_PER_DEATH) };
   const all = files.filter(({ isScenario, isFuzz }) => isScenario && !isFuzz);
   const parts = [0, 1, 2].map((part) => all.filter((_, index) => index % 3 === part));
-  return parts.map((part, index) => testSuite(`scenarios with deaths ${index + 1}/3`, part, {}, BACKGROUND_TIMEOUT_MS));
+  return parts.map((part, index) =>
+    testSuite(`scenarios with deaths ${index + 1}/3`, part, deaths, BACKGROUND_TIMEOUT_MS),
+  );
 }
 
 /** A `bun test` over `files`, one file after the other. `env` is added to its environment. */
@@ -144,17 +180,25 @@ export const limitToAffected = (suite: Suite, commit: string): Suite => ({
 });
 
 /**
- * The fuzz tests, each with `inputs` random inputs unless FUZZ_RUNS says otherwise. The longest come first, so that both
- * queues end at about the same time.
+ * The fuzz tests, each with `inputs` random inputs, that of manifests with `manifests`, unless FUZZ_RUNS of `env` says otherwise.
+ * The longest come first, so that both queues end at about the same time.
  */
-export function fuzzSuites(files: readonly TestFile[], inputs: number): readonly Suite[] {
-  const runs = process.env["FUZZ_RUNS"] ?? String(inputs);
+export function fuzzSuites(
+  files: readonly TestFile[],
+  { inputs, manifests = inputs }: { readonly inputs: number; readonly manifests?: number },
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): readonly Suite[] {
   const fuzz = files.filter(({ isFuzz }) => isFuzz).toSorted((a, b) => Number(isSlowFuzz(b)) - Number(isSlowFuzz(a)));
-  return fuzz.map((file) => testSuite(`fuzz ${titleOf(file.path)}`, [file], { FUZZ_RUNS: runs }, 20 * minuteMs));
+  return fuzz.map((file) => {
+    const runs = env["FUZZ_RUNS"] ?? String(isManifestFuzz(file) ? manifests : inputs);
+    return testSuite(`fuzz ${titleOf(file.path)}`, [file], { FUZZ_RUNS: runs }, 20 * minuteMs);
+  });
 }
 
-/** Fuzz tests of the whole agent and of the whole configuration take longest. */
-const isSlowFuzz = ({ path }: TestFile) => /^(test\/scenarios|agent\/config)\//.test(path);
+/** Fuzz tests of whole manifests, of the whole agent and of the whole configuration take longest. */
+const isSlowFuzz = ({ path }: TestFile) => /^(test\/scenarios|agent\/config|agent\/desired\/static)\//.test(path);
+/** Those of the agent and of the configuration try a fifth or a tenth of the inputs anyway. */
+const isManifestFuzz = ({ path }: TestFile) => path.startsWith("agent/desired/static/");
 
 /** The name of a file's suite: `e2e bed` for `test/e2e/bed.test.ts`. */
 const titleOf = (path: string) =>
@@ -209,11 +253,11 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
 
 /**
  * The contract tests on real parts and the end-to-end tests that only `npm run test:extended` runs: those of the
- * folders, and those of several releases of containerd on the releases that `npm test` leaves out.
+ * folders, those of several releases of containerd on the releases that `npm test` leaves out, and those of the plugin
+ * `berth-cni` with the form that it leaves out.
  */
 export function extendedSuites(files: readonly TestFile[]): readonly Suite[] {
-  const versions = "1.7,2.0";
-  const onVersions = (file: TestFile) =>
+  const onVersions = (file: TestFile, versions: string) =>
     testSuite(
       `${titleOf(file.path)} on containerd ${versions}`,
       [file],
@@ -224,7 +268,19 @@ export function extendedSuites(files: readonly TestFile[]): readonly Suite[] {
     ...files
       .filter(({ isExtended }) => isExtended)
       .map((file) => testSuite(titleOf(file.path), [file], {}, MACHINE_TIMEOUT_MS)),
-    ...files.filter(({ hasVersions }) => hasVersions).map(onVersions),
+    ...["1.7,2.0", "1.6"].flatMap((versions) =>
+      files.filter(({ hasVersions }) => hasVersions).map((file) => onVersions(file, versions)),
+    ),
+    ...files
+      .filter(({ hasForms }) => hasForms)
+      .map((file) =>
+        testSuite(
+          `${titleOf(file.path)} with the whole program`,
+          [file],
+          { BERTH_DELEGATE_FORM: "whole" },
+          MACHINE_TIMEOUT_MS,
+        ),
+      ),
   ];
 }
 

@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { builtBinary } from "../bed/agent.ts";
 import { unpackPackages } from "../bed/packages.ts";
 import { cniPlugins, cnitoolProgram } from "../upstream/go-program.ts";
 import { normalise, readNetworkView } from "./network-view.ts";
@@ -71,11 +72,10 @@ const CNI_ARGS = "IgnoreUnknown=1;K8S_POD_NAME=web";
 async function run(executor: Executor, verb: Verb, name = "inner") {
   const netns = `/run/netns/${name}`;
   const confDir = join(folder, "net.d");
-  const main = join(import.meta.dirname, "../../cli/main.ts");
   const folders = [`--conf-dir=${confDir}`, `--bin-dir=${binDir}`];
   const attachment = [`--netns=${netns}`, `--capability-args=${CAPABILITY_ARGS}`, `--args=${CNI_ARGS}`];
   const argv = {
-    berth: [process.execPath, main, "cni", verb, "net", ...folders, ...attachment, "--output=json"],
+    berth: [builtBinary, "cni", verb, "net", ...folders, ...attachment, "--output=json"],
     cnitool: [cnitool, verb, "net", netns],
   }[executor];
   const env = { CNI_PATH: binDir, NETCONFPATH: confDir, CAP_ARGS: CAPABILITY_ARGS, CNI_ARGS };
@@ -85,7 +85,6 @@ async function run(executor: Executor, verb: Verb, name = "inner") {
 /** Runs a verb that concerns no attachment. cnitool wants a network namespace all the same. */
 async function runOnNetwork(executor: Executor, verb: "status" | "gc") {
   const confDir = join(folder, "net.d");
-  const main = join(import.meta.dirname, "../../cli/main.ts");
   const folders = [
     `--conf-dir=${confDir}`,
     `--bin-dir=${binDir}`,
@@ -93,7 +92,7 @@ async function runOnNetwork(executor: Executor, verb: "status" | "gc") {
     ...(verb === "gc" ? ["--all"] : []),
   ];
   const argv = {
-    berth: [process.execPath, main, "cni", verb, "net", ...folders],
+    berth: [builtBinary, "cni", verb, "net", ...folders],
     cnitool: [cnitool, verb, "net", "/run/netns/any"],
   }[executor];
   const env = { CNI_PATH: binDir, NETCONFPATH: confDir };

@@ -19,10 +19,10 @@ import {
   nothing,
   TIMEOUT_MS,
 } from "./delegate-fixture.ts";
-import { delegateForms, describeForms } from "./delegate-forms.ts";
+import { delegateForm, describeForms } from "./delegate-forms.ts";
 import { inMountNamespace } from "./own-namespace.ts";
 
-const forms = await delegateForms();
+const forms = await delegateForm();
 let node: DelegateNode;
 
 inMountNamespace(import.meta.path, "the delegate of a container runtime", () => {

@@ -46,6 +46,18 @@ const staticProgram = (
   argv: (binDir) => [...emulator, join(binDir, "berth-cni")],
 });
 
+/**
+ * The form that a test of minutes tries: the static one, and with BERTH_DELEGATE_FORM=whole, as `npm run test:extended` sets it,
+ * the whole program. Without a C compiler both, of which the static one is skipped. Throws on another value of the variable.
+ */
+export async function delegateForm(): Promise<readonly DelegateForm[]> {
+  const form = process.env["BERTH_DELEGATE_FORM"];
+  if (form === "whole") return [wholeProgram];
+  if (form !== undefined) throw new Error(`BERTH_DELEGATE_FORM=${form}: only "whole" can be named`);
+  const forms = await delegateForms();
+  return forms.some(({ isBuilt }) => !isBuilt) ? forms : forms.filter((each) => each !== wholeProgram);
+}
+
 /** Both forms. Without a C compiler the static one is not built: a `skipped: ` line says so, which `npm test` shows. */
 export async function delegateForms(): Promise<readonly DelegateForm[]> {
   const compiled = await inTemporaryFolder((folder) => compileDelegate(compilerOf(), join(folder, "berth-cni")));

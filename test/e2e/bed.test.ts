@@ -143,7 +143,7 @@ describe.each(versionsUnderTest)("containerd %s", (version) => {
 
 test("the clean-up of one containerd does not touch another one on the same machine", async () => {
   const [one, two] = await Promise.all(
-    versionsUnderTest.map((version) => startContainerd({ version, stateDir: join(folder, version) })),
+    (["1.6", "2.1"] as const).map((version) => startContainerd({ version, stateDir: join(folder, version) })),
   );
   try {
     await Promise.all([importImages(one!), importImages(two!)]);

@@ -2,7 +2,13 @@ import { expect, test } from "bun:test";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import { seededRandom } from "../../random.ts";
 import type { AgentHarness } from "../harness.ts";
-import { dieAnywhere, type Environment, type RepeatedScenario, type ScenarioHarness } from "./die-anywhere.ts";
+import {
+  callsPerDeath,
+  dieAnywhere,
+  type Environment,
+  type RepeatedScenario,
+  type ScenarioHarness,
+} from "./die-anywhere.ts";
 import { exitLags, seed } from "./exit-lags.ts";
 import type { HarnessOptions } from "./harness-options.ts";
 
@@ -40,12 +46,12 @@ export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scena
   const { create, expectEnd, offset = 0, stride = 1, ...repeated } = scenario;
   if (stride > MAX_STRIDE)
     throw new Error(
-      `"${scenario.name}" tries every ${stride}th call; make it smaller, at least every ${MAX_STRIDE}th is tried`,
+      `"${scenario.name}" tries every ${stride}th call; make it smaller, its stride is at most ${MAX_STRIDE}`,
     );
   const turn = seed + registered++;
   if (!isItsTurn(turn)) return;
   for (const eventSource of selectSources(process.env, Math.floor(turn / repeatEvery))) {
-    const title = `${scenario.name}, whatever call the agent dies after, with ${eventSource} (BERTH_SEED=${seed})`;
+    const title = `${scenario.name}, ${describeDeaths(stride, process.env)}, with ${eventSource} (BERTH_SEED=${seed})`;
     const createNode = (dieAfterCall?: number) =>
       create({
         eventSource,
@@ -100,6 +106,13 @@ export async function expectEndWithLateExits(
     await harness.showExits();
     expect(await endOf(harness), `with ${eventSource} and late exits, BERTH_SEED=${seed}`).toEqual(end);
   }
+}
+
+/** The deaths of a scenario, for the title of its test. */
+export function describeDeaths(stride: number, env: Environment): string {
+  if (env["DIE_AT"] !== undefined) return `if the agent dies after call ${env["DIE_AT"]}`;
+  const every = callsPerDeath(stride, env);
+  return every === 1 ? "whatever call the agent dies after" : `if the agent dies after one of ${every} calls`;
 }
 
 /** The source whose turn it is; both where all deaths are tried, or one is repeated. */

@@ -63,15 +63,15 @@ export async function dieAnywhere<Harness extends ScenarioHarness>(
 
 /**
  * The calls after which the agent dies. DIE_AT=n selects one, DIE_EVERY=n every n-th of the scenario's own, and
- * DIE_BOTH=1 every call, whatever the scenario's stride. Without them a scenario has at least one death: with fewer
- * calls than its stride, it would pass without having tried any.
+ * DIE_BOTH=1 every call, whatever the scenario's stride. A scenario with fewer calls than that has one death,
+ * since otherwise it would try none.
  */
 export function selectDeaths(
   { name, stride = 1, seed = { value: 0, offset: 0 } }: Pick<RepeatedScenario, "name" | "stride" | "seed">,
   mutatingCalls: number,
   env: Environment,
 ): readonly number[] {
-  const { DIE_AT: dieAt, DIE_EVERY: dieEvery, DIE_BOTH: dieBoth } = env;
+  const { DIE_AT: dieAt } = env;
   if (dieAt !== undefined) {
     const call = Number(dieAt);
     if (!/^\d+$/.test(dieAt)) throw new Error(`DIE_AT=${dieAt} is not the number of a call`);
@@ -81,11 +81,15 @@ export function selectDeaths(
   }
   if (mutatingCalls === 0) throw new Error(`"${name}" makes no call after which the agent could die`);
   const start = seed.value + seed.offset;
-  const every = (dieBoth === "1" ? 1 : stride) * Number(dieEvery ?? "1");
+  const every = callsPerDeath(stride, env);
   const calls = Array.from({ length: mutatingCalls }, (_, call) => call);
   const selected = calls.filter((call) => call % every === start % every);
-  return selected.length === 0 && dieEvery === undefined ? [start % mutatingCalls] : selected;
+  return selected.length === 0 ? [start % mutatingCalls] : selected;
 }
+
+/** After every how many calls the agent dies: the scenario's stride, unless DIE_BOTH=1, times DIE_EVERY. */
+export const callsPerDeath = (stride: number, { DIE_EVERY, DIE_BOTH }: Environment): number =>
+  (DIE_BOTH === "1" ? 1 : stride) * Number(DIE_EVERY ?? "1");
 
 /** What is wrong with a run with a death: nothing, or lines, with the error if the scenario itself failed. */
 async function runWithDeath<Harness extends ScenarioHarness>(

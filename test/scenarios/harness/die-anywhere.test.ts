@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import type { RuntimeChange } from "../../fakes/runtime-events.ts";
-import { selectSources, testDeaths } from "./death-tests.ts";
+import { describeDeaths, selectSources, testDeaths } from "./death-tests.ts";
 import { dieAnywhere, type RepeatedScenario, type ScenarioHarness, selectDeaths } from "./die-anywhere.ts";
 
 interface Run extends ScenarioHarness {
@@ -145,6 +145,16 @@ test.each<[env: Readonly<Record<string, string>>, turn: number, selected: readon
   [{ DIE_EVERY: "17" }, 1, ["cri-events"]],
 ])("of the calls that %j selects, turn %d tries with %j", (env, turn, selected) => {
   expect(selectSources(env, turn)).toEqual(selected);
+});
+
+test.each<[stride: number, env: Readonly<Record<string, string>>, deaths: string]>([
+  [1, {}, "whatever call the agent dies after"],
+  [5, {}, "if the agent dies after one of 5 calls"],
+  [5, { DIE_EVERY: "3" }, "if the agent dies after one of 15 calls"],
+  [5, { DIE_BOTH: "1" }, "whatever call the agent dies after"],
+  [1, { DIE_AT: "4", DIE_EVERY: "3" }, "if the agent dies after call 4"],
+])("the title of a scenario with the stride %d and %j says: %s", (stride, env, deaths) => {
+  expect(describeDeaths(stride, env)).toBe(deaths);
 });
 
 test("a scenario whose agent makes fewer calls in the run with the death fails", async () => {

@@ -23,6 +23,14 @@ export const inOneRun: readonly KnownDifference[] = [
     reason: "the sandbox may take longer than the first back-off; Berth pulls the image beside it",
   },
   {
+    pod: "config-map-volume-large",
+    field:
+      'event Warning FailedMount: MountVolume.SetUp failed for volume "large" : failed to sync configmap cache: timed out waiting for the condition',
+    berth: "×1",
+    reason:
+      "both wait a second for the first read of a megabyte, and try again; in the kubelet's runs it came late for other ConfigMaps and for the large Secret",
+  },
+  {
     pod: "out-of-memory",
     field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.reason$/,
     kubelet: "OOMKilled",

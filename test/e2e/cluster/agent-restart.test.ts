@@ -136,6 +136,20 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     await cluster.kubectl("wait", "--for=condition=Ready", "pod/kept", "--timeout=180s");
     const before = await cluster.pod("kept");
     const [was] = before.status?.containerStatuses ?? [];
+    const allEvents = async () => {
+      const { items } = JSON.parse(await cluster.kubectl("get", "events", "--output=json")) as {
+        readonly items: readonly Event[];
+      };
+      return items;
+    };
+    const ofPod = (all: readonly Event[], name: string) =>
+      all.filter(({ involvedObject, reason }) => involvedObject.name === "kept" && reason === name);
+    // The agent sends a pod's events one after the other. One that is killed loses those that it has not sent.
+    await pollUntil(
+      "the event of the first start",
+      20_000,
+      async () => ofPod(await allEvents(), "Started").length === 1,
+    );
     await plane.stopApiServer();
     await node.agent.kill9();
     await node.containerd.kill9();
@@ -164,13 +178,9 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     const uids = [before.metadata.uid!];
     expect(await cluster.runningUids()).toEqual({ containers: uids, sandboxes: uids });
     expect(await cluster.kubectl("get", "node", node.name, "--output=jsonpath={.status.nodeInfo.bootID}")).toBe(bootId);
-    const ofPod = (all: readonly Event[], name: string) =>
-      all.filter(({ involvedObject, reason }) => involvedObject.name === "kept" && reason === name);
     // The agent sends one event of each object at a time, so the event of the node overtakes those of the pod's start.
     const events = await pollUntil("the events of the reboot and of both starts", 20_000, async () => {
-      const { items } = JSON.parse(await cluster.kubectl("get", "events", "--output=json")) as {
-        readonly items: readonly Event[];
-      };
+      const items = await allEvents();
       return items.some(({ reason }) => reason === "Rebooted") && ofPod(items, "Started").length >= 2 && items;
     });
     // The API server writes warnings of its own, for example about cluster IPs that it repairs.

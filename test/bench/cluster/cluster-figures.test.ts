@@ -83,6 +83,20 @@ test("each figure is judged by the interval of its pairs of the same run", () =>
   `);
 });
 
+test("the requests of an idle node are those of the longest window, which alone decides nothing", () => {
+  const [first] = idle(60, 70e6).ofStarts;
+  const windowOf = (lastedMs: number, leaseRenewals: number) => ({
+    ...{ ...first!, lastedMs },
+    requests: { ...quiet, leaseRenewals },
+  });
+  const ofStarts = [...times(4, () => windowOf(30_000, 3)), windowOf(310_020, 31)];
+  const figures = clusterFigures({ ...result, idleEmpty: { kubelet: { ofStarts }, berth: { ofStarts } } });
+  const renewals = figures.filter(({ what }) => what.startsWith("idle without pods: lease renewals"));
+  expect(markdownTable(renewals, "kubelet").split("\n").slice(2)).toEqual([
+    "| idle without pods: lease renewals in 5 min |  | 31 | 31 | 1.00 × | 1 | ≤ 32 | not decided |",
+  ]);
+});
+
 test("two hundred samples of each side show a tail", () => {
   const pods = times(200, (at) => ({ readyMs: 100 + at, goneMs: 100 + at }));
   const floor = { ...result.floor, singles: times(200, () => ({ start: round([90]), removal: round([90]) })) };

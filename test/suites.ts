@@ -75,11 +75,11 @@ const upstreamMarker = "skipWithoutPrograms(";
 const clonePathMarker = /import\.meta\.(dir|path|filename|url)|process\.cwd\(\)|Bun\.Glob|execPath/;
 
 /**
- * A test file. `isLong`: `npm run check` leaves it out. `alwaysRuns`: `npm run check` runs it after any change, since its imports do
- * not show all that it depends on. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isScenario`: it repeats
- * the whole agent for every death, unless DIE_EVERY says otherwise. `isExtended`: only `npm run test:extended` runs it.
- * `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD. `hasForms`: it runs on the form of `berth-cni` in
- * BERTH_DELEGATE_FORM. `needsUpstream`: the upstream programs must be built first.
+ * A test file. `isLong`: `npm run check` leaves it out. `alwaysRuns`: `npm run check` runs it after any change, since its
+ * imports do not show all that it depends on. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random
+ * inputs. `isScenario`: it repeats the whole agent for every death, unless DIE_EVERY says otherwise. `isExtended`: only
+ * `npm run test:extended` runs it. `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD. `hasForms`: it
+ * runs on the form of `berth-cni` in BERTH_DELEGATE_FORM. `needsUpstream`: the upstream programs must be built first.
  */
 export interface TestFile {
   readonly path: string;
@@ -197,7 +197,7 @@ export function fuzzSuites(
 
 /** Fuzz tests of whole manifests, of the whole agent and of the whole configuration take longest. */
 const isSlowFuzz = ({ path }: TestFile) => /^(test\/scenarios|agent\/config|agent\/desired\/static)\//.test(path);
-/** Those of the agent and of the configuration try a fifth or a tenth of the inputs anyway. */
+/** The fuzz test of manifests. The other slow ones divide the number of inputs themselves. */
 const isManifestFuzz = ({ path }: TestFile) => path.startsWith("agent/desired/static/");
 
 /** The name of a file's suite: `e2e bed` for `test/e2e/bed.test.ts`. */
@@ -257,30 +257,17 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
  * `berth-cni` with the form that it leaves out.
  */
 export function extendedSuites(files: readonly TestFile[]): readonly Suite[] {
-  const onVersions = (file: TestFile, versions: string) =>
-    testSuite(
-      `${titleOf(file.path)} on containerd ${versions}`,
-      [file],
-      { BERTH_CONTAINERD: versions },
-      MACHINE_TIMEOUT_MS,
-    );
+  const suite = (file: TestFile, suffix = "", env: Readonly<Record<string, string>> = {}) =>
+    testSuite(`${titleOf(file.path)}${suffix}`, [file], env, MACHINE_TIMEOUT_MS);
+  const ofVersions = files.filter(({ hasVersions }) => hasVersions);
   return [
-    ...files
-      .filter(({ isExtended }) => isExtended)
-      .map((file) => testSuite(titleOf(file.path), [file], {}, MACHINE_TIMEOUT_MS)),
+    ...files.filter(({ isExtended }) => isExtended).map((file) => suite(file)),
     ...["1.7,2.0", "1.6"].flatMap((versions) =>
-      files.filter(({ hasVersions }) => hasVersions).map((file) => onVersions(file, versions)),
+      ofVersions.map((file) => suite(file, ` on containerd ${versions}`, { BERTH_CONTAINERD: versions })),
     ),
     ...files
       .filter(({ hasForms }) => hasForms)
-      .map((file) =>
-        testSuite(
-          `${titleOf(file.path)} with the whole program`,
-          [file],
-          { BERTH_DELEGATE_FORM: "whole" },
-          MACHINE_TIMEOUT_MS,
-        ),
-      ),
+      .map((file) => suite(file, " with the whole program", { BERTH_DELEGATE_FORM: "whole" })),
   ];
 }
 

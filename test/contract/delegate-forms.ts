@@ -47,7 +47,7 @@ const staticProgram = (
 });
 
 /**
- * The form that a test of minutes tries: the static one, and with BERTH_DELEGATE_FORM=whole, as `npm run test:extended` sets it,
+ * The form that a test which takes minutes tries: the static one, and with BERTH_DELEGATE_FORM=whole, as `npm run test:extended` sets it,
  * the whole program. Without a C compiler both, of which the static one is skipped. Throws on another value of the variable.
  */
 export async function delegateForm(): Promise<readonly DelegateForm[]> {

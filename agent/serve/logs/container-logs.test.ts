@@ -15,12 +15,13 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CriError } from "../../../cri/error.ts";
-import { createClock } from "../../../host/clock.ts";
+import { type Clock, createClock } from "../../../host/clock.ts";
 import { createFiles } from "../../../host/fs/files.ts";
 import { ContainerState, ContainerStatus } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../../test/bed/poll-until.ts";
+import { FakeClock } from "../../../test/fakes/clock.ts";
 import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { createContainerEnds } from "./container-ends.ts";
 import { type ContainerLogsDeps, createContainerLogs } from "./container-logs.ts";
@@ -51,7 +52,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true }));
 
-function createFixture(files: ContainerLogsDeps["logs"] = createFiles(root)) {
+function createFixture(files: ContainerLogsDeps["logs"] = createFiles(root), clock: Clock = createClock()) {
   const ends = createContainerEnds();
   let state: ContainerState = ContainerState.CONTAINER_RUNNING;
   const logs = createContainerLogs({
@@ -62,7 +63,7 @@ function createFixture(files: ContainerLogsDeps["logs"] = createFiles(root)) {
       },
     },
     logs: files,
-    clock: createClock(),
+    clock,
     findPod: (namespace, name) =>
       namespace === "shop" && name === "web" ? { ...pod, status: runningStatus } : undefined,
     ends,
@@ -251,6 +252,42 @@ test("a follower gets every line over rotations, also those that come late to th
   }
   endContainer();
   expect(await follower.done).toEqual({ status: 200, text: expected });
+});
+
+test("a follower gets what the old file gets in the 20 ms after a rotation before the lines of the new file", async () => {
+  const clock = new FakeClock();
+  const files = createFiles(root);
+  let opens = 0;
+  const { request, endContainer } = createFixture(
+    {
+      ...files,
+      async open(path) {
+        const file = await files.open(path);
+        opens++;
+        return file;
+      },
+    },
+    clock,
+  );
+  await writeFile(current, line("before"));
+  const follower = request("follow=true");
+  await follower.received("before");
+  const old = `${current}.20260102-030400`;
+  await rename(current, old);
+  const opensBefore = opens;
+  await writeFile(current, line("new"));
+  await pollUntil("the new file to be opened", 4_000, () => opens > opensBefore);
+  // An event may be lost, and the clock by which the log is read once more stands still.
+  await pollUntil("the late line", 4_000, async () => {
+    await appendFile(old, line("late"));
+    return follower.text().includes("late");
+  });
+  await pollUntil("the new line", 4_000, async () => {
+    await clock.advance(20);
+    return follower.text().includes("new");
+  });
+  endContainer();
+  expect(await follower.done).toEqual({ status: 200, text: expect.stringMatching(/^before\n(late\n)+new\n$/) });
 });
 
 test("a follower of a log in Docker's format gets parts of lines as they come, over a rotation, too", async () => {

@@ -44,6 +44,9 @@ const MAX_WAITING_FILES = 2;
 /** Bun's watch leaves out an event that comes within a millisecond of the one before: the log is read once more after this. */
 const REREAD_MS = 20;
 
+/** How long a replaced file is read before the new one: containerd may still write up to 4 KiB of a stream to it. */
+const REPLACED_MS = 20;
+
 /**
  * Sends a log as it is now, and then what is written to it, until the container has ended or the client has all that it
  * wanted. Rejects with `FilesError`, `LogFormatError`, as `write` does, and with the signal's reason when that aborts.
@@ -52,9 +55,9 @@ const REREAD_MS = 20;
  *
  * 1. The directory's watch reports a new file of the log's name. It is opened at once: a slow client may read it when it
  *    has been renamed or removed as well.
- * 2. The old file is read to its end, then the new one.
- * 3. The runtime replaces the files of stdout and stderr one after the other, so the old file may get a last line after
- *    the first one of the new file: it stays open, and is read again with each event, until the next rotation.
+ * 2. The old file is read to its end, for a moment more, and then the new one.
+ * 3. The runtime may still write lines to the old file that it had buffered, and replaces the files of stdout and stderr
+ *    one after the other: the old file stays open, and is read again with each event, until the next rotation.
  * 4. The event of a new line or file may be lost. Some time after each event the log is read once more, and a new file is
  *    looked for when the current one has nothing.
  */
@@ -88,16 +91,21 @@ export async function followLog(deps: LogReaderDeps, read: LogRead, container: F
     let hadEvent = true;
     for (;;) {
       const wasLast = hasEnded;
+      const now = deps.clock.now();
       if (wasLast) await files.findNext();
       const { position } = files.current();
       for (const log of files.open()) await reader.drain(log);
       if (reader.isDone()) return;
       const hasRead = files.current().position !== position;
       if (!hasRead) await files.findNext();
-      if (files.moveOn()) continue;
+      const replacedAt = files.replacedAt();
+      if (replacedAt !== undefined && (wasLast || now >= replacedAt + REPLACED_MS)) {
+        files.moveOn();
+        continue;
+      }
       if (wasLast) return reader.end();
       const rereadAt = hadEvent || hasRead ? deps.clock.now() + REREAD_MS : Number.POSITIVE_INFINITY;
-      hadEvent = await changed.wait(rereadAt, signal);
+      hadEvent = await changed.wait(Math.min(rereadAt, (replacedAt ?? rereadAt) + REPLACED_MS), signal);
       signal.throwIfAborted();
     }
   } finally {
@@ -110,7 +118,7 @@ export async function followLog(deps: LogReaderDeps, read: LogRead, container: F
 function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () => void) {
   let previous: LogFile | undefined;
   let current: LogFile | undefined;
-  const waiting: LogFile[] = [];
+  const waiting: (LogFile & { readonly openedAt: number })[] = [];
   let failure: unknown;
   let isClosed = false;
   const opener = createCoalescingWorker(async () => {
@@ -126,7 +134,7 @@ function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () =>
 
   async function openNext(): Promise<void> {
     if (isClosed || current === undefined) return;
-    const next = { file: await deps.logs.open(read.path), position: 0 };
+    const next = { file: await deps.logs.open(read.path), position: 0, openedAt: deps.clock.now() };
     const newest = waiting.at(-1) ?? current;
     if (isClosed || next.file.inode === newest.file.inode) return await next.file.close();
     if (waiting.length === MAX_WAITING_FILES) await waiting.pop()?.file.close();
@@ -154,14 +162,15 @@ function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () =>
       // It may have been replaced before `current` was known.
       opener.wake();
     },
-    /** Makes the next file the current one, if there is one, which is read to its end before. */
-    moveOn(): boolean {
+    /** When the file that comes after the current one was opened; undefined without one. */
+    replacedAt: () => waiting[0]?.openedAt,
+    /** Makes the next file the current one, which is read to its end before. */
+    moveOn() {
       const next = waiting.shift();
-      if (next === undefined) return false;
+      if (next === undefined) return;
       void previous?.file.close();
       previous = current;
       current = next;
-      return true;
     },
     async close() {
       isClosed = true;

@@ -17,7 +17,7 @@ const TEST_TIMEOUT_MS = 30_000;
 
 /**
  * Each parser gets 50 random inputs, and every eighth scenario kills the agent after every 17th call: enough to find most
- * new bugs quickly. In CI `npm test` tries ten thousand inputs, and each scenario kills the agent after every third call.
+ * new bugs quickly. In CI `npm test` tries ten thousand inputs, and each scenario kills the agent after every fifth call.
  */
 const QUICK_ENV = { FUZZ_RUNS: "50", DIE_EVERY: "17", REPEAT_EVERY: "8" };
 

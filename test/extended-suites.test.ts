@@ -22,6 +22,7 @@ test("what npm test does with fewer pods, the extended run does with a hundred",
   for (const [name, path] of [
     ["outages", "cluster/outages"],
     ["workloads", "cluster/workloads"],
+    ["faults", "cluster/faults"],
     ["network-deaths", "network-deaths"],
   ])
     expect(suites.find((suite) => suite.name === `${name} with 100 pods`)).toMatchObject({

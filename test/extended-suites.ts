@@ -3,7 +3,7 @@ import type { Suite } from "./suite.ts";
 import { extendedSuites, fuzzSuites, type TestFile, testSuite } from "./suites.ts";
 
 /** The suites that have not run, or whose last run has failed. Each goes from here when it has passed. */
-export const notPassedYet: readonly string[] = [];
+export const notPassedYet: readonly string[] = ["faults with 100 pods"];
 
 const hourMs = 60 * 60_000;
 const LONG_MS = 3 * hourMs;
@@ -42,6 +42,7 @@ export function allExtendedSuites(files: readonly TestFile[]): readonly Suite[] 
     { ...testSuite("streaming with 200 sessions", streaming, { BERTH_SESSIONS: "200" }, LONG_MS), timeoutMs: LONG_MS },
     withMany("cluster/outages"),
     withMany("cluster/workloads"),
+    withMany("cluster/faults"),
     withMany("network-deaths"),
     { ...testSuite("memory after 2000 pods", memory, { BERTH_MEMORY_PODS: "2000" }), timeoutMs: LONG_MS },
     program("vm", "test/vm/run.ts"),

@@ -180,7 +180,7 @@ test("of random manifests fewer are tried than of other inputs, unless FUZZ_RUNS
 });
 
 test.each([
-  [{}, "3"],
+  [{}, "5"],
   [{ DIE_EVERY: "1" }, "1"],
   [{ DIE_BOTH: "1" }, "1"],
 ])("with %j the agent dies after one of %s calls of a scenario in npm test", async (env, expected) => {

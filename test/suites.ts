@@ -141,7 +141,7 @@ export function longSuite(files: readonly TestFile[]): Suite {
 }
 
 /** In `npm test` the agent dies after one of so many calls of a scenario, which the seed selects; in the extended run after each. */
-const CALLS_PER_DEATH = "3";
+const CALLS_PER_DEATH = "5";
 
 /** The scenarios with deaths, in three suites. The variables DIE_EVERY and DIE_BOTH of `env` choose other deaths. */
 export function scenarioSuites(

@@ -9,8 +9,10 @@ import { type AuditLog, createAuditLog } from "../../bench/cluster/audit-log.ts"
 import { seededRandom } from "../../random.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { findOverlaps, recordLifetimes } from "../container-lifetimes.ts";
+import { linesContaining } from "../node.ts";
 import { barePod, deployment } from "./api-objects.ts";
 import { checkOutage } from "./api-server-outage.ts";
+import { MANY_PODS } from "./many-pods.ts";
 import { areContainersReady, type ClusterNode, startClusterNode, uidsOf } from "./node.ts";
 import { recordStatuses } from "./status-recording.ts";
 
@@ -61,41 +63,47 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     await cluster.waitUntilEmpty();
   });
 
-  test("an agent that is killed repeatedly during a hundred starts and deletions runs each pod once, and no status regresses", async () => {
+  test(`an agent that is killed repeatedly during ${MANY_PODS} starts and deletions runs each pod once, and no status regresses`, async () => {
     const lifetimes = await recordLifetimes(cluster.node.containerd);
     const statuses = await recordStatuses(cluster.plane);
-    /** Kills the agent until the work is done. Returns the number of pods in progress at each kill, if any. */
+    const countActions = async () => linesContaining(await cluster.node.log(), " ms=").length;
+    /**
+     * Kills an agent for every fourth pod, at most `longestMs` after its first action, until the work is done. Returns the
+     * number of pods in progress at each kill, if any.
+     */
     const killWhile = async (underWay: () => number, isDone: () => boolean, longestMs: number) => {
       const hit: number[] = [];
-      while (!isDone() && hit.length < 20) {
+      while (!isDone() && hit.length < MANY_PODS / 4) {
+        const before = await countActions();
+        await pollUntil("an action of the agent", 90_000, async () => isDone() || (await countActions()) > before);
         await pause(random() * longestMs);
         hit.push(underWay());
         await cluster.node.agent.kill9();
-        await cluster.node.launchAgent();
+        await cluster.node.startAgent();
       }
       return hit.filter((pods) => pods > 0);
     };
     const known = () => [...statuses.now().values()];
     const starting = () => known().filter((pod) => pod.spec.nodeName !== undefined && !areContainersReady(pod)).length;
     const terminating = () => known().filter(({ metadata }) => metadata.deletionTimestamp !== undefined).length;
-    await cluster.apply([deployment("wanted", 100)]);
-    const areUp = () => known().filter(areContainersReady).length === 100;
-    expect((await killWhile(starting, areUp, 2000)).length).toBeGreaterThanOrEqual(5);
-    await pollUntil("a hundred are up", 90_000, areUp);
+    await cluster.apply([deployment("wanted", MANY_PODS)]);
+    const areUp = () => known().filter(areContainersReady).length === MANY_PODS;
+    expect((await killWhile(starting, areUp, 20 * MANY_PODS)).length).toBeGreaterThanOrEqual(5);
+    await pollUntil("all to be up", 90_000, areUp);
     const pods = await cluster.pods("wanted");
     // Other containers are exited ones of interrupted starts, which the status shows as last states.
     const dead = ContainerState.CONTAINER_EXITED;
     const alive = async () => (await cluster.node.containers()).filter(({ state }) => state !== dead);
-    await pollUntil("a hundred on the node", 20_000, async () => (await alive()).length === 100);
+    await pollUntil("all on the node", 20_000, async () => (await alive()).length === MANY_PODS);
     expect(await cluster.runningUids()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
 
     await kubectl("delete", "deployment", "wanted");
-    expect((await killWhile(terminating, () => known().length === 0, 1000)).length).toBeGreaterThanOrEqual(5);
+    expect((await killWhile(terminating, () => known().length === 0, 10 * MANY_PODS)).length).toBeGreaterThanOrEqual(5);
     await cluster.waitUntilEmpty(90_000);
     expect(findOverlaps(await lifetimes.all())).toEqual([]);
     lifetimes.stop();
     // At least five statuses of each pod: created, bound, running, terminating, ended.
-    expect(statuses.count()).toBeGreaterThan(100 * 5);
+    expect(statuses.count()).toBeGreaterThan(MANY_PODS * 5);
     expect(statuses.regressions()).toEqual([]);
     await statuses.stop();
   }, 900_000);

@@ -110,11 +110,15 @@ export function nodeChecks(bed: NodeBed, options: NodeCheckOptions): readonly No
           ] satisfies NodeCheck,
         ]
       : []),
-    ["a CPU hog is held to its limit", () => holdCpuHog(bed)],
     ["a memory hog is killed alone", () => killMemoryHog(bed)],
     ["a restarted agent adopts the tree", () => adoptTree(bed)],
-    ["a new systemd keeps the tree", () => reloadSystemd(bed)],
-    ["a fork bomb is held", () => holdForkBomb(bed)],
+    ...(isShort
+      ? []
+      : ([
+          ["a CPU hog is held to its limit", () => holdCpuHog(bed)],
+          ["a new systemd keeps the tree", () => reloadSystemd(bed)],
+          ["a fork bomb is held", () => holdForkBomb(bed)],
+        ] satisfies NodeCheck[])),
     [
       "deleted pods leave no cgroup",
       async () => {

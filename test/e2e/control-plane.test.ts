@@ -143,6 +143,26 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
   afterEach(() => rm(folder, { recursive: true }));
 
   test(
+    "has the objects of an earlier first start, and its own certificate authority",
+    async () => {
+      const start = () => startControlPlane({ stateDir: folder, components: [] });
+      const read = async (plane: ControlPlane) => {
+        const uid = await plane.kubectl(["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"]);
+        const argv = ["get", "configmap", "--namespace=kube-system", "extension-apiserver-authentication"];
+        await plane.kubectl(["wait", "--for=create", ...argv.slice(1), "--timeout=30s"]);
+        const ca = await plane.kubectl([...argv, "--output=jsonpath={.data.client-ca-file}"]);
+        expect(ca.trim()).toBe(plane.ca.trim());
+        await plane.stop();
+        return uid;
+      };
+      const uid = await read(await start());
+      expect(uid).not.toBe("");
+      expect(await read(await start())).toBe(uid);
+    },
+    BUILD_TIMEOUT_MS,
+  );
+
+  test(
     "answers with the latency that a test configures",
     async () => {
       const plane = await startControlPlane({ stateDir: folder, components: [], latency: 150 });

@@ -6,6 +6,7 @@ import type { BedResources } from "../bed/cleanup/bed-resources.ts";
 import { cleanUp } from "../bed/cleanup/clean-up.ts";
 import { type PackageSet, unpackPackages } from "../bed/packages.ts";
 import { pickPorts } from "../bed/ports.ts";
+import { bootstrappedEtcdFolder, copyBootstrappedEtcd, storeBootstrappedEtcd } from "./bootstrapped-etcd.ts";
 import {
   apiServerArgs,
   type ControlPlaneComponent,
@@ -28,7 +29,10 @@ export interface ControlPlaneOptions {
   readonly print?: (line: string) => void;
   /** The components to run beside etcd and the API server; default: both. */
   readonly components?: readonly ControlPlaneComponent[];
-  /** Additional flags, such as `--goaway-chance=0.02` for the API server. They override ours. */
+  /**
+   * Additional flags, such as `--goaway-chance=0.02` for the API server. They override ours, except that lists are joined:
+   * `--controllers`, `--disable-admission-plugins`, `--runtime-config`.
+   */
   readonly flags?: Readonly<Partial<Record<"kube-apiserver" | ControlPlaneComponent, readonly string[]>>>;
   /**
    * Puts a {@link Relay} in front of the API server, with this latency in milliseconds in each direction. The control
@@ -187,19 +191,24 @@ async function launch(
   running: Pick<Daemon, "end">[],
 ): Promise<CoreServers> {
   const { plan, server, tls, programs } = setup;
-  const start = (program: string, args: readonly string[]) =>
-    startDaemon(join(programs, program), args, logFile(setup, program));
+  const start = (program: string, args: readonly string[], env?: Readonly<Record<string, string>>) =>
+    startDaemon(join(programs, program), args, logFile(setup, program), env);
+  // Other flags of the API server may create other objects.
+  const bootstrapped = flags["kube-apiserver"] === undefined ? await bootstrappedEtcdFolder(programs) : undefined;
+  const isCopied = bootstrapped !== undefined && (await copyBootstrappedEtcd(bootstrapped, plan.files.etcdData));
   const etcd = await restartable(async () => {
     const daemon = start("etcd", etcdArgs(plan));
     await waitUntilReady(daemon, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
     return daemon;
   });
   const apiServer = await restartable(async () => {
-    const daemon = start("kube-apiserver", [...apiServerArgs(plan), ...(flags["kube-apiserver"] ?? [])]);
+    const args = [...apiServerArgs(plan), ...(flags["kube-apiserver"] ?? [])];
+    const daemon = start("kube-apiserver", args, rareGarbageCollection);
     await waitUntilReady(daemon, `${server}/readyz`, tls);
     return daemon;
   });
   for (const each of [etcd, apiServer]) running.push({ end: (signal) => each.daemon.end(signal) });
+  if (bootstrapped !== undefined && !isCopied) await keepBootstrappedEtcd({ etcd, apiServer }, plan, bootstrapped);
   await Promise.all(
     components.map(async (component) => {
       const args = [...componentArgs(component, plan), ...(flags[component] ?? [])];
@@ -210,6 +219,27 @@ async function launch(
   if (components.includes("kube-controller-manager"))
     await waitUntilReady(apiServer.daemon, `${server}/api/v1/namespaces/default/serviceaccounts/default`, tls);
   return { etcd, apiServer };
+}
+
+/** At its start the API server spends a sixth of its CPU time on garbage. */
+const rareGarbageCollection = { GOGC: "400" };
+
+/**
+ * Stores the data of etcd for later starts, without the authority of this control plane. Each API server writes its own
+ * when it starts.
+ */
+async function keepBootstrappedEtcd(
+  { etcd, apiServer }: CoreServers,
+  { files, ports }: ControlPlanePlan,
+  folder: string,
+): Promise<void> {
+  await apiServer.daemon.end("SIGKILL");
+  const key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
+  await callEtcd(`http://127.0.0.1:${ports.etcd}`, "/v3/kv/deleterange", { key: btoa(key) });
+  await etcd.daemon.end("SIGTERM");
+  await storeBootstrappedEtcd(files.etcdData, folder);
+  await etcd.start();
+  await apiServer.start();
 }
 
 async function restartable(launchDaemon: () => Promise<Daemon>): Promise<Restartable> {
@@ -341,13 +371,15 @@ async function kubectl(
   return stdout;
 }
 
-/** Reads etcd's current revision through its JSON gateway and compacts up to it. */
+/** Reads etcd's current revision and compacts up to it. */
 async function compactStore(etcd: string): Promise<void> {
-  const call = async (path: string, body: unknown) => {
-    const { status, text } = await sendRequest(`${etcd}${path}`, { body });
-    if (status !== 200) throw new Error(`etcd answered ${path} with ${status}: ${text}`);
-    return JSON.parse(text) as { readonly header: { readonly revision: string } };
-  };
-  const { header } = await call("/v3/maintenance/status", {});
-  await call("/v3/kv/compaction", { revision: header.revision, physical: true });
+  const { header } = await callEtcd(etcd, "/v3/maintenance/status", {});
+  await callEtcd(etcd, "/v3/kv/compaction", { revision: header.revision, physical: true });
+}
+
+/** Sends a request to etcd's JSON gateway. */
+async function callEtcd(etcd: string, path: string, body: unknown) {
+  const { status, text } = await sendRequest(`${etcd}${path}`, { body });
+  if (status !== 200) throw new Error(`etcd answered ${path} with ${status}: ${text}`);
+  return JSON.parse(text) as { readonly header: { readonly revision: string } };
 }

@@ -21,12 +21,23 @@ export interface Daemon {
   end(signal: NodeJS.Signals): Promise<void>;
 }
 
-/** Starts `program` and returns at once. If the program cannot be started, the daemon returned has already ended. */
-export function startDaemon(program: string, args: readonly string[], logFile: string): Daemon {
+/**
+ * Starts `program` and returns at once. If the program cannot be started, the daemon returned has already ended. `env`:
+ * variables beside those of this process.
+ */
+export function startDaemon(
+  program: string,
+  args: readonly string[],
+  logFile: string,
+  env: Readonly<Record<string, string>> = {},
+): Daemon {
   const log = openSync(logFile, "a");
   const startedAt = Date.now();
   // A process group of its own: Ctrl-C in a terminal reaches only us, and we stop the daemons in order.
-  const child = spawn(program, [...args], { detached: true, stdio: ["ignore", log, log] });
+  const child = spawn(program, [...args], {
+    ...{ detached: true, stdio: ["ignore", log, log] },
+    env: { ...process.env, ...env },
+  });
   closeSync(log);
   const ended = new Promise<void>((resolve) => {
     child.once("exit", () => resolve());

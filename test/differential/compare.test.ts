@@ -244,6 +244,30 @@ test("accepts that one kubelet run misses a crash loop's second wait and the oth
   expect(found(rows({}), rows({}), rows(waitOf("init-loop_NAMESPACE(another)")(20)))).toEqual(["difference"]);
 });
 
+test("counts that no run of the kubelet bounds are bounded by the period of the probe, or by the back-off", () => {
+  const found = (pod: string, field: string, kubelet: string | undefined, berth: string | undefined) => {
+    const rowOf = (value: string | undefined) => rows(value === undefined ? {} : { [field]: value });
+    const runs = { pod, kubelet: joinRuns([rowOf(kubelet)]), berth: rowOf(berth) };
+    return compareRuns(runs, knownDifferences).map(({ kind }) => kind);
+  };
+  const counts = Array.from({ length: 10 }, (_, count) => `×${count + 1}`);
+  const probe =
+    "event Warning Unhealthy spec.containers{main}: Readiness probe errored and resulted in unknown state: ";
+  const excused = (count: (value: string) => readonly string[]) =>
+    counts.filter((value) => count(value)[0] === "deliberate");
+  const ofPort = `${probe}container main has no port "none"`;
+  expect(excused((value) => found("unready-by-name", ofPort, undefined, value))).toEqual(["×2", "×3"]);
+  const ofParser = `${probe}strconv.Atoi: parsing "none": invalid syntax`;
+  expect(excused((value) => found("unready-by-name", ofParser, value, undefined))).toEqual(["×3", "×4", "×5"]);
+  const ofSubPath =
+    'event Warning Failed spec.containers{absolute}: Error: failed to prepare subPath for volumeMount "data" of container "absolute"';
+  const pod = "sub-paths-that-leave-the-volume";
+  expect(excused((value) => found(pod, ofSubPath, undefined, value))).toEqual(["×1", "×2", "×3"]);
+  const canceled = `${probe}rpc error: code = Canceled desc = context canceled`;
+  expect(excused((value) => found("ready-by-exec", canceled, value, undefined))).toEqual(["×1", "×2", "×3"]);
+  expect(found("ready-by-exec", canceled, "×1", "×2")).toEqual(["difference"]);
+});
+
 test("compares the fields of all runs of a pod", () => {
   expect([
     ...fieldsOf({ pod: "p", kubelet: joinRuns([rows({ x: "1" }), rows({ y: "1" })]), berth: rows({ z: "1" }) }),

@@ -17,11 +17,14 @@ export type PodActions = Pick<
 >;
 
 /**
- * Returns the methods of `runtime`, each of whose calls carries this `traceparent` (W3C Trace Context). Rule: the kubelet's
- * client of CRI sends it by otelgrpc.
+ * Returns the methods of `runtime`, each of whose calls carries this `traceparent` (W3C Trace Context), and is reported to
+ * `onCall` before it is sent. Rule: the kubelet's client of CRI sends it by otelgrpc.
  */
-export function withTraceparent(runtime: PodActions, traceparent: string): PodActions {
-  const traced = <Options extends CriCallOptions>(options?: Options) => ({ ...options, traceparent });
+export function withTraceparent(runtime: PodActions, traceparent: string, onCall?: () => void): PodActions {
+  const traced = <Options extends CriCallOptions>(options?: Options) => {
+    onCall?.();
+    return { ...options, traceparent };
+  };
   return {
     runPodSandbox: (config, handler, options) => runtime.runPodSandbox(config, handler, traced(options)),
     stopPodSandbox: (id, options) => runtime.stopPodSandbox(id, traced(options)),

@@ -14,15 +14,18 @@ const uid = "u-1" as PodUid;
 const stop: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "it has ended" };
 
 /** Performs an action, and returns the options of the call to the runtime. */
-async function optionsOfCall(traces?: Pick<Traces, "traceparent">): Promise<CriCallOptions | undefined> {
+async function optionsOfCall(
+  traces?: Pick<Traces, "traceparent" | "actionSteps">,
+): Promise<CriCallOptions | undefined> {
   const clock = new FakeClock();
   const runtime = new FakeRuntime({ clock });
   let sent: CriCallOptions | undefined;
   runtime.stopPodSandbox = async (_id, options) => {
     sent = options;
   };
+  const disk = { root: {}, logs: {}, machine: {} };
   // No more than the removal of a sandbox needs.
-  const options = { runtime, clock, log: new FakeLog(), disk: {}, pulls: { parallel: 1, qps: 0, burst: 1 }, traces };
+  const options = { runtime, clock, log: new FakeLog(), disk, pulls: { parallel: 1, qps: 0, burst: 1 }, traces };
   const deps = { podCache: { beginMutation() {}, endMutation() {} }, images: {}, podEvents: {} };
   type Deps = Parameters<typeof createActPort>[1];
   const act = createActPort({ ...options, startSlots: 2 } as unknown as AgentOptions, deps as unknown as Deps);
@@ -37,11 +40,20 @@ test("the call of an action carries the span of the action", async () => {
     asked.push(input);
     return "00-1-2-01";
   };
-  expect(await optionsOfCall({ traceparent })).toMatchObject({ traceparent: "00-1-2-01" });
+  const actionSteps = () => undefined;
+  expect(await optionsOfCall({ traceparent, actionSteps })).toMatchObject({ traceparent: "00-1-2-01" });
   expect(asked).toEqual([[uid, stop]]);
 });
 
 test("without traces, and for what belongs to none, a call carries no span", async () => {
   expect(await optionsOfCall()).not.toHaveProperty("traceparent");
-  expect(await optionsOfCall({ traceparent: () => undefined })).not.toHaveProperty("traceparent");
+  const ofNoStart = { traceparent: () => undefined, actionSteps: () => undefined };
+  expect(await optionsOfCall(ofNoStart)).not.toHaveProperty("traceparent");
+});
+
+test("a traced action reports its call before the runtime has it", async () => {
+  const calls: string[] = [];
+  const steps = { onRuntimeCall: () => void calls.push("call"), onFileCall: () => () => undefined };
+  await optionsOfCall({ traceparent: () => "00-1-2-01", actionSteps: () => steps });
+  expect(calls).toEqual(["call"]);
 });

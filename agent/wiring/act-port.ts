@@ -2,12 +2,14 @@ import { CriError } from "../../cri/error.ts";
 import { withTraceparent } from "../../cri/traced-runtime.ts";
 import { createKeyedLock } from "../../host/async/keyed-lock.ts";
 import { createSemaphore } from "../../host/async/semaphore.ts";
+import { type OnFileCall, withFileCalls } from "../../host/fs/timed-files.ts";
 import { performerOf } from "../act/act.ts";
 import { createPodStops } from "../act/hooks/pod-stops.ts";
 import { createPullCoalescer } from "../act/images/pull-coalescer.ts";
 import { createPullQueue } from "../act/images/pull-queue.ts";
 import type { ActInput, ChangedImages } from "../act/performers/performer.ts";
 import { createUserNamespaces } from "../act/user-namespaces.ts";
+import type { NodeDirs } from "../act/volumes/pod-dirs.ts";
 import { type Action, classOf } from "../decide/pod/action.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { STUCK_AFTER_MS } from "../loop/start-limiter.ts";
@@ -62,8 +64,12 @@ export function createActPort(
   const perform = (input: ActInput, action: Action, signal: AbortSignal) => {
     const performer = performerOf(action);
     const traceparent = options.traces?.traceparent(input.uid, action);
-    const callDeps = traceparent === undefined ? deps : { ...deps, runtime: withTraceparent(runtime, traceparent) };
-    const work = () => performer.perform(callDeps, input, action, signal);
+    const steps = options.traces?.actionSteps(input.uid, action);
+    const tracedDeps = traceparent !== undefined && {
+      runtime: withTraceparent(runtime, traceparent, steps?.onRuntimeCall),
+      ...(steps && { disk: timedDirs(disk, steps.onFileCall) }),
+    };
+    const work = () => performer.perform(tracedDeps ? { ...deps, ...tracedDeps } : deps, input, action, signal);
     if (performer.teardown === undefined) return work();
     return teardowns.run(work, signal, () => performer.teardown === "urgent");
   };
@@ -89,6 +95,12 @@ export function createActPort(
     }
   };
 }
+
+const timedDirs = ({ root, logs, machine }: NodeDirs, onCall: OnFileCall): NodeDirs => ({
+  root: withFileCalls(root, onCall),
+  logs: withFileCalls(logs, onCall),
+  machine: withFileCalls(machine, onCall),
+});
 
 /** Whether a call to the runtime that starts something has ended without an answer. After an outage all is listed. */
 function isUnanswered(action: Action, error: unknown): boolean {

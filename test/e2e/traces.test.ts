@@ -43,7 +43,7 @@ test("the spans of the runtime join the trace, below the calls that they answer"
   await pollUntil("the runtime's spans", 30_000, async () => collector.spans().filter(isCall).length >= 2);
   const spans = collector.spans();
   const sent = spans.find((span) => isCall(span) && "berth.action" in span.attributes);
-  const received = spans.filter((span) => span.parentSpanId === sent?.spanId && !isPlugin(span));
+  const received = spans.filter((span) => span.parentSpanId === sent?.spanId && isCall(span));
   expect(received.map(({ traceId, name }) => [traceId, name])).toEqual([[sent?.traceId ?? "", sent?.name ?? ""]]);
 });
 
@@ -54,4 +54,17 @@ test("the plugins of the network that the agent executes are spans below RunPodS
   expect(plugins.map(({ name, traceId, parentSpanId }) => [name, traceId, parentSpanId])).toEqual([
     ["CNI ADD berth", sandbox?.traceId ?? "", sandbox?.spanId ?? ""],
   ]);
+});
+
+test("what comes before a call is below it: the translation, and each file that the container needs", () => {
+  const spans = collector.spans();
+  const partsOf = (method: string) => {
+    const call = spans.find(({ name, attributes }) => name.endsWith(`/${method}`) && "berth.action" in attributes);
+    return spans.filter((span) => span.parentSpanId === call?.spanId && !span.name.startsWith("runtime."));
+  };
+  expect(partsOf("RunPodSandbox").filter((span) => !isPlugin(span))).toMatchObject([{ name: "prepare" }]);
+  const parts = partsOf("CreateContainer");
+  const paths = parts.filter(({ name }) => name === "makeFile").map(({ attributes }) => attributes["file.path"]);
+  expect(paths.some((path) => path?.endsWith("/etc-hosts"))).toBe(true);
+  expect(parts.filter(({ name }) => name === "prepare")).toHaveLength(1);
 });

@@ -1,3 +1,4 @@
+import type { OnFileCall } from "../../../host/fs/timed-files.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
@@ -33,10 +34,19 @@ export interface FinishedPluginCall {
   readonly error: Error | undefined;
 }
 
+/** The steps of one action, each of which is a span. */
+export interface ActionSteps {
+  /** The action calls the runtime now: `prepare` has ended. Without effect for a further call. */
+  onRuntimeCall(): void;
+  /** An operation on files begins. */
+  onFileCall: OnFileCall;
+}
+
 /**
  * One trace for each start of a pod: from when the node has accepted it until it is ready, or ends. It has a span for each action,
  * for each plugin of a network that the agent executes, for each step of a sync (observe, decide, report, act), and for each patch of the
- * status. `act` lasts until the results of its actions are recorded.
+ * status. `act` lasts until the results of its actions are recorded. Below an action are a span until it calls the runtime (`prepare`),
+ * and one for each operation on files.
  */
 export interface PodStartTraces {
   /**
@@ -45,6 +55,8 @@ export interface PodStartTraces {
    * Undefined for what belongs to no start.
    */
   traceparent(uid: PodUid, action: Action): string | undefined;
+  /** What makes spans below that of the action. Undefined for a start that is not traced, and for what belongs to none. */
+  actionSteps(uid: PodUid, action: Action): ActionSteps | undefined;
   onObserved(observed: Pick<ObservedPod, "uid">, desired: DesiredPod | undefined): void;
   onStatusDecided(decided: { readonly uid: PodUid; readonly desired: DesiredPod; readonly status: PodStatus }): void;
   onActionStarted(started: Pick<ActionStarted, "uid" | "action">): void;
@@ -74,6 +86,8 @@ interface StartTrace {
   awaitedPatches: number;
   /** How many steps of syncs and patches of the status have been exported, or left out. */
   stepCount: number;
+  /** The same for the steps of actions: a volume may have many files. */
+  partCount: number;
 }
 
 /** A pod that crashes again and again does not start, and would add steps to its trace for days. Its actions stay in the trace. */
@@ -100,6 +114,7 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
   const traces = createTraces(options);
   const { startOf, sampledOf } = traces;
   const [steps, calls] = [createSyncSteps(now), createCallSpans(options)];
+  const { exportChild, exportStep, exportPart } = createChildExports(options);
 
   function end(trace: StartTrace, error?: string): void {
     trace.state = "ended";
@@ -110,20 +125,16 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
     if (sampledOf(uid) !== undefined) steps.end(uid, name);
   }
 
-  function exportChild({ traceId, spanId: parentSpanId }: StartTrace, span: ChildSpan): void {
-    options.export({ traceId, parentSpanId, spanId: randomHex(8), isClient: false, attributes: {}, ...span });
-  }
-
-  function exportStep(trace: StartTrace, span: ChildSpan): void {
-    if (++trace.stepCount <= MAX_STEPS) exportChild(trace, span);
-  }
-
   return {
     traceparent(uid, action) {
       const trace = startOf(uid);
       if (trace === undefined) return undefined;
       const spanId = calls.of(action)?.spanId ?? randomHex(8);
       return `00-${trace.traceId}-${spanId}-${trace.isSampled ? "01" : "00"}`;
+    },
+    actionSteps(uid, action) {
+      const [trace, call] = [startOf(uid), calls.of(action)];
+      return trace?.isSampled && call ? stepsOfAction(call, now, (span) => exportPart(trace, span)) : undefined;
     },
     onObserved({ uid }, desired) {
       if (desired !== undefined) traces.begin(desired);
@@ -174,6 +185,38 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
       if (trace !== undefined) end(trace, REMOVED);
       traces.forget(uid);
       steps.forget(uid);
+    },
+  };
+}
+
+/** Exports spans below the root span, or below another parent. */
+function createChildExports(options: Pick<PodStartTracesOptions, "export" | "randomHex">) {
+  const exportChild = ({ traceId, spanId: parentSpanId }: StartTrace, span: ChildSpan) =>
+    options.export({ traceId, parentSpanId, spanId: options.randomHex(8), isClient: false, attributes: {}, ...span });
+  return {
+    exportChild,
+    exportStep(trace: StartTrace, span: ChildSpan): void {
+      if (++trace.stepCount <= MAX_STEPS) exportChild(trace, span);
+    },
+    /** The span is a part of an action. */
+    exportPart(trace: StartTrace, span: ChildSpan): void {
+      if (++trace.partCount <= MAX_STEPS) exportChild(trace, span);
+    },
+  };
+}
+
+function stepsOfAction(call: CallSpan, now: () => number, exportPart: (span: ChildSpan) => void): ActionSteps {
+  const { spanId: parentSpanId, startedAt } = call;
+  let isPrepared = false;
+  return {
+    onRuntimeCall() {
+      if (!isPrepared) exportPart({ parentSpanId, name: "prepare", startedAt, endedAt: now() });
+      isPrepared = true;
+    },
+    onFileCall(name, path) {
+      const began = now();
+      return () =>
+        exportPart({ parentSpanId, name, startedAt: began, endedAt: now(), attributes: { "file.path": path } });
     },
   };
 }
@@ -276,6 +319,7 @@ function createTrace(
     state: "starting",
     awaitedPatches: AWAITED_PATCHES,
     stepCount: 0,
+    partCount: 0,
   };
 }
 

@@ -145,6 +145,48 @@ test("each call of a plugin is a span below RunPodSandbox, as long as that is un
   }
 });
 
+test("what an action does before its call, and each operation on files, is a span below the action", () => {
+  const { traces, spans, begin, run, decide, pass } = startTraces();
+  decide({ phase: "Pending" });
+  const action = begin();
+  const steps = traces.actionSteps(uid, action);
+  pass(1);
+  const [onHostsWritten, onLogMade] = ["etc-hosts", "log"].map((path) => steps?.onFileCall("makeFile", path));
+  pass(2);
+  onLogMade?.();
+  pass(3);
+  onHostsWritten?.();
+  steps?.onRuntimeCall();
+  pass(4);
+  steps?.onRuntimeCall();
+  run({ ok: true }, action);
+  const call = spans.find(({ name }) => name === "runtime.v1.RuntimeService/RunPodSandbox");
+  const parts = spans.filter(({ parentSpanId }) => parentSpanId === call?.spanId);
+  expect(parts.map(({ name, startedAt, endedAt, attributes }) => [name, startedAt, endedAt, attributes])).toEqual([
+    ["makeFile", 9_001, 9_003, { "file.path": "log" }],
+    ["makeFile", 9_001, 9_006, { "file.path": "etc-hosts" }],
+    ["prepare", 9_000, 9_006, {}],
+  ]);
+});
+
+test("operations on many files leave the steps of the syncs in the trace", () => {
+  const { traces, begin, decide, lines } = startTraces();
+  decide({ phase: "Pending" });
+  const steps = traces.actionSteps(uid, begin());
+  for (let count = 0; count < 300; count++) steps?.onFileCall("makeFile", "key")();
+  traces.onSynced(uid, { startedMs: 0, endedMs: 0 });
+  expect(lines().filter((line) => line.startsWith("makeFile"))).toHaveLength(200);
+  expect(lines().at(-1)).toStartWith("observe ");
+});
+
+test("an action of a start that is not traced, or of none, has no steps", () => {
+  const unlucky = startTraces({ samplingRatePerMillion: 400_000 });
+  unlucky.decide({ phase: "Pending" });
+  expect(unlucky.traces.actionSteps(uid, unlucky.begin())).toBeUndefined();
+  const { traces, newAction } = startTraces();
+  expect(traces.actionSteps(uid, newAction())).toBeUndefined();
+});
+
 test("calls that belong to no start carry no span", () => {
   const { traces, newAction, decide } = startTraces();
   expect(traces.traceparent(uid, newAction())).toBeUndefined();

@@ -71,9 +71,13 @@ const callOf = ({ what }: Step, awaited: readonly Step[]) => awaited.find((call)
 /** A patch of the status is held back for the next one while the start goes on: it explains no time before the last runtime call. */
 const isPatch = ({ what }: Step) => what === PATCH_STATUS;
 
-/** A call to the runtime comes before the steps that surround it, and a patch behind the others. */
+/**
+ * A call to the runtime comes before the steps that surround it, a part of what comes before the call (`CALL: PART`) before
+ * the call, and a patch behind the others.
+ */
 function rankOf(step: Step, awaited: readonly Step[]): number {
   if (isPatch(step)) return 0;
+  if (awaited.some(({ what }) => step.what.startsWith(`${what}: `))) return 3;
   return callOf(step, awaited) === undefined ? 1 : 2;
 }
 
@@ -84,15 +88,8 @@ function nameWithin({ what, ...step }: Step, awaited: readonly Step[], from: num
     (call) => call.from >= step.from && call.from < step.until,
   );
   const next = calls.find((call) => call.from >= until);
-  if (next !== undefined)
-    return own.length > 0 ? `${what}: ${preparations[what] ?? ""}send the request` : `${what}, before ${next.what}`;
+  if (next !== undefined) return own.length > 0 ? `${what}: send the request` : `${what}, before ${next.what}`;
   const previous = calls.findLast((call) => call.until <= from);
   if (previous === undefined) return what;
   return own.length > 0 ? `${what}: receive the answer` : `${what}, after ${previous.what}`;
 }
-
-/** What an action does before its call. */
-const preparations: Readonly<Record<string, string>> = {
-  RunPodSandbox: "translate the pod, ",
-  CreateContainer: "write the hosts file and the termination log, translate the container, ",
-};

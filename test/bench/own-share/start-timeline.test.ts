@@ -100,14 +100,22 @@ const span = (name: string, startedAt: number, endedAt: number, action?: string)
   ...{ traceId: "t", parentSpanId: "root", spanId: `${name}${startedAt}`, name, startedAt, endedAt },
   attributes: action === undefined ? {} : { "berth.action": action },
 });
+const part = (name: string, startedAt: number, endedAt: number, path?: string) => ({
+  ...span(name, startedAt, endedAt),
+  parentSpanId: `${runSandbox}1009`,
+  attributes: path === undefined ? {} : { "file.path": path },
+});
 const runSandbox = "runtime.v1.RuntimeService/RunPodSandbox";
 const spans = [
-  { ...span("syncPod", 1005, 1158), spanId: "root", attributes: { "k8s.pod.name": "web" } },
+  { ...span("syncPod", 1005, 1158), spanId: "root", attributes: { "k8s.pod.name": "web", "k8s.pod.uid": "u-1" } },
   span("observe", 1006, 1007),
   span("decide", 1007, 1008),
   span("act", 1008.5, 1094),
   span("makeResource", 1009.5, 1015, "create the pod's directories"),
   span(runSandbox, 1009, 1092, "run the sandbox"),
+  part("prepare", 1009, 1009.7),
+  part("readLink", 1009.2, 1009.6, "pods/u-1/web"),
+  part("CNI ADD bridge", 1040, 1050),
   span("patchStatus", 1011, 1093),
   span("observe", 1094, 1096),
   span("patchStatus", 1094.5, 1167),
@@ -129,8 +137,11 @@ test("a trace names what the agent does between the calls, and shows what it doe
         7.0 →    8.0     1.0 ms  (berth) decide
         8.0 →    8.5     0.5 ms  (berth)
         8.5 →    9.0     0.5 ms  (berth) act, before RunPodSandbox
-        9.0 →   10.0     1.0 ms  (berth) RunPodSandbox: translate the pod, send the request
+        9.0 →    9.2     0.2 ms  (berth) RunPodSandbox: translate the pod
+        9.2 →    9.6     0.4 ms  (berth) RunPodSandbox: readLink pods/UID/POD
         9.5 →   15.0     5.5 ms  (berth) create the pod's directories
+        9.6 →    9.7     0.1 ms  (berth) RunPodSandbox: translate the pod
+        9.7 →   10.0     0.3 ms  (berth) RunPodSandbox: send the request
        10.0 →   90.0    80.0 ms  RunPodSandbox
        14.0 →   19.0     5.0 ms  patch pods status
        90.0 →   92.0     2.0 ms  (berth) RunPodSandbox: receive the answer
@@ -158,8 +169,10 @@ test("a trace names what the agent does between the calls, and shows what it doe
         0.5 ms  (berth) receive and decode the pod
         0.5 ms  (berth) wait for the first sync
         0.5 ms  (berth) decide
-        0.5 ms  (berth) RunPodSandbox: translate the pod, send the request
         0.3 ms  (berth) act, before RunPodSandbox
+        0.2 ms  (berth) RunPodSandbox: readLink pods/UID/POD
+        0.2 ms  (berth) RunPodSandbox: translate the pod
+        0.1 ms  (berth) RunPodSandbox: send the request
        37.0 ms  together"
   `);
 });

@@ -79,6 +79,7 @@ export function drawTimeline(agent: string, timeline: StartTimeline): string {
     ...steps.filter(({ of }) => of !== "step").map((step) => ({ ...step, what: nameOf(agent, step) })),
     ...ownSegments(timeline)
       .filter(({ from, until, isRequest }) => !isRequest && until - from >= SHORTEST_MS)
+      .filter(({ what }) => !steps.some((step) => step.of === "agent" && step.what === what))
       .map(({ what, ...times }) => ({ ...times, what: what === SHOWN ? what : nameOf(agent, { of: "agent", what }) })),
   ];
   const own = ownShareMs(timeline);

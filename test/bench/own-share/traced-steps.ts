@@ -12,7 +12,8 @@ export function tracedSteps(
   { createdAt, shownAt }: { readonly createdAt: number; readonly shownAt: number },
 ): readonly Step[] {
   const root = spans.find((span) => span.name === "syncPod" && span.attributes["k8s.pod.name"] === name);
-  const children = spans.filter(({ traceId, spanId }) => traceId === root?.traceId && spanId !== root.spanId);
+  const ofTrace = spans.filter(({ traceId, spanId }) => traceId === root?.traceId && spanId !== root.spanId);
+  const children = ofTrace.filter(({ parentSpanId }) => parentSpanId === root?.spanId);
   const firstSyncAt = Math.min(...children.map(({ startedAt }) => startedAt));
   const steps = children.map((span) => ({
     ...kindAndNameOf(span),
@@ -25,13 +26,44 @@ export function tracedSteps(
     { of: "step", what: "receive and decode the pod", from: shown ?? Number.NaN, until: accepted ?? Number.NaN },
     { of: "step", what: "wait for the first sync", from: accepted ?? Number.NaN, until: synced ?? Number.NaN },
   ] as const;
-  return [...before.filter(({ from, until }) => until > from), ...steps];
+  const parts = children.flatMap((call) => {
+    const method = methodOf(call);
+    if (method === undefined) return [];
+    return ofTrace
+      .filter(({ parentSpanId, name: part }) => parentSpanId === call.spanId && !part.startsWith("CNI "))
+      .map((span) => ({
+        ...partOf(method, span, root.attributes),
+        from: span.startedAt - createdAt,
+        until: span.endedAt - createdAt,
+      }));
+  });
+  return [...before.filter(({ from, until }) => until > from), ...steps, ...parts];
 }
 
+/** A part of what an action does before its call: an operation on files, or all the rest, which is no await. */
+function partOf(
+  method: string,
+  { name, attributes }: ReceivedSpan,
+  { "k8s.pod.uid": uid = "", "k8s.pod.name": pod = "" }: ReceivedSpan["attributes"],
+): Pick<Step, "of" | "what"> {
+  const path = attributes["file.path"];
+  if (path === undefined) return { of: "step", what: `${method}: ${preparations[method] ?? "prepare the call"}` };
+  return { of: "agent", what: `${method}: ${name} ${path.replaceAll(uid, "UID").replaceAll(pod, "POD")}` };
+}
+
+/** What an action does before its call, besides operations on files. */
+const preparations: Readonly<Record<string, string>> = {
+  RunPodSandbox: "translate the pod",
+  CreateContainer: "translate the container",
+};
+
+/** The method of the runtime that an action calls; undefined for another action, and for what is no action. */
+const methodOf = ({ name }: ReceivedSpan) => /^runtime\.v1\.\w+\/(\w+)$/.exec(name)?.[1];
+
 /** An action that is a call to the runtime is no line of its own: the proxy notes the call. */
-function kindAndNameOf({ name, attributes }: ReceivedSpan): Pick<Step, "of" | "what"> {
-  const action = attributes["berth.action"];
-  const [, method] = /^runtime\.v1\.\w+\/(\w+)$/.exec(name) ?? [];
+function kindAndNameOf(span: ReceivedSpan): Pick<Step, "of" | "what"> {
+  const { name, attributes } = span;
+  const [action, method] = [attributes["berth.action"], methodOf(span)];
   if (method !== undefined) return { of: "step", what: method };
   return action === undefined ? { of: "step", what: stepNames[name] ?? name } : { of: "agent", what: action };
 }

@@ -65,10 +65,15 @@ test("nothing counted reaches a goal in five periods, or of sixty pods, and not 
   expect(row({ ...count(60), isSingle: true })).toEndWith("| 60 (kubelet: 5) | ≤ 0 | reached |");
 });
 
-test("one sample of each side has no ratio unless it was counted", () => {
-  const one: Figure = { what: "idle", unit: "%", peer: medianOf([4]), berth: medianOf([1]) };
-  expect(row(one)).toBe("| idle |  | 4.00 % | 1.00 % |  | 1 |  |  |");
-  expect(row({ ...one, isCount: true })).toBe("| idle |  | 4.00 % | 1.00 % | 0.25 × | 1 |  |  |");
+test("one sample of each side has no ratio, and neither have four that were counted", () => {
+  const of = (count: number): Figure => ({
+    ...{ what: "idle", unit: "%", peer: medianOf(Array.from({ length: count }, () => 4)) },
+    berth: medianOf(Array.from({ length: count }, () => 1)),
+  });
+  expect(row(of(1))).toBe("| idle |  | 4.00 % | 1.00 % |  | 1 |  |  |");
+  for (const count of [1, 4])
+    expect(row({ ...of(count), isCount: true })).toBe(`| idle |  | 4.00 % | 1.00 % |  | ${count} |  |  |`);
+  expect(row({ ...of(5), isCount: true })).toBe("| idle |  | 4.00 % | 1.00 % | 0.25 × | 5 |  |  |");
 });
 
 test("a pair without a positive number to compare with has no ratio, and does not help to reach a goal", () => {

@@ -77,7 +77,7 @@ const withRange: FormatMeasured = (measured, unit) => {
 
 /**
  * The median of the pairs' ratios with its interval; of tails and of what was counted, the ratio of the two values. Fewer than
- * five samples have no ratio, unless they were counted equally often, and neither have pairs of which one is not above 0.
+ * five samples have no ratio, nor have numbers that were not counted equally often, nor pairs of which one is not above 0.
  */
 function comparisonOf(figure: Figure, part: BenchPart): string {
   const { floor, peer, berth, isTail, isCount, goal } = figure;
@@ -85,7 +85,7 @@ function comparisonOf(figure: Figure, part: BenchPart): string {
   if (berth === undefined || other === undefined) return "";
   const isCounted = isCount === true || goal?.kind === "total";
   if (isCounted && berth.samples.length !== other.samples.length) return "";
-  if (!isCounted && Math.min(berth.samples.length, other.samples.length) < FEWEST_PAIRS) return "";
+  if (Math.min(berth.samples.length, other.samples.length) < FEWEST_PAIRS) return "";
   if (isCounted || isTail === true)
     return other.value <= 0 || berth.value < 0 ? "" : `${formatRatio(berth.value / other.value)} ×`;
   if (other.samples.some((one) => one <= 0)) return "";

@@ -93,7 +93,7 @@ test("the requests of an idle node are those of the longest window, which alone 
   const figures = clusterFigures({ ...result, idleEmpty: { kubelet: { ofStarts }, berth: { ofStarts } } });
   const renewals = figures.filter(({ what }) => what.startsWith("idle without pods: lease renewals"));
   expect(markdownTable(renewals, "kubelet").split("\n").slice(2)).toEqual([
-    "| idle without pods: lease renewals in 5 min |  | 31 | 31 | 1.00 × | 1 | ≤ 32 | not decided |",
+    "| idle without pods: lease renewals in 5 min |  | 31 | 31 |  | 1 | ≤ 32 | not decided |",
   ]);
 });
 

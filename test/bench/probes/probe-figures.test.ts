@@ -41,10 +41,10 @@ test("the cost of probes is the difference to as many pods without probes, and a
     [
       "| CPU of the agent, of one core, for 50 TCP probes a second |  | 3.00 % | 1.60 % | 0.53 (0.53–0.53) × | 5 | ≤ 0.50 × the kubelet's | missed |",
       "| CPU of the agent, of one core, with 50 pods with TCP probes |  | 5.02 % | 1.82 % | 0.36 (0.36–0.37) × | 5 |  |  |",
-      "| TCP probes a second |  | 50 | 50 | 1.00 × | 1 |  |  |",
+      "| TCP probes a second |  | 50 | 50 |  | 1 |  |  |",
       "| CPU of the agent, of one core, for 50 HTTP probes a second |  | 4.00 % | 1.80 % | 0.45 (0.45–0.45) × | 5 |  |  |",
       "| CPU of the agent, of one core, with 50 pods with HTTP probes |  | 6.02 % | 2.02 % | 0.34 (0.33–0.34) × | 5 |  |  |",
-      "| HTTP probes a second |  | 50 | 50 | 1.00 × | 1 |  |  |",
+      "| HTTP probes a second |  | 50 | 50 |  | 1 |  |  |",
       "| CPU of the agent, of one core, for 5 exec probes a second |  | 5.00 % | 2.20 % | 0.44 (0.44–0.44) × | 5 |  |  |",
       "| CPU of the agent, of one core, with 50 pods with exec probes |  | 7.02 % | 2.42 % | 0.34 (0.34–0.35) × | 5 |  |  |",
       "| a probe's answer → readiness in the API | 6 ms | 70 ms | 11 ms | 0.14 (0.07–0.20) × | 5 | ≤ 20 ms | not decided: 11 (9–21) ms |",

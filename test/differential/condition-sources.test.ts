@@ -52,11 +52,25 @@ test.each<[what: string, from: string | RegExp, to: string]>([
   expect(describeWith((source) => source.replace(from, to))).toBe(asIs);
 });
 
+test("what a spread names is followed only where that is asked for", () => {
+  const source = "const own = { late: 1 };\nexport const isLate = (pod) => ({ ...own, ...pod }).late;";
+  const [without, withSpreads] = [false, true].map((followsSpreads) =>
+    JSON.parse(
+      createConditionSources(["/cases.ts"], () => source, followsSpreads).describe({ toString: () => "isLate" }),
+    ),
+  );
+  expect(without.slice(2)).toEqual(["const isLate = (pod) => ({ ...own, ...pod }).late;"]);
+  expect(withSpreads.slice(2)).toEqual([
+    "const isLate = (pod) => ({ ...own, ...pod }).late;",
+    "const own = { late: 1 };",
+  ]);
+});
+
 test("the description of a case's condition has each function that it calls", () => {
   const sources = readConditionSources();
   const conditions = allCases.flatMap(({ until, afterwards }) => [until, ...(afterwards ? [afterwards.until] : [])]);
   const called = conditions.map((each) => {
-    const names = [...each.toString().matchAll(/(?<![.\w])([\w$]+)\(/g)].map(([, name]) => name ?? "");
+    const names = [...each.toString().matchAll(/(?<!\w|(?<!\.\.)\.)([\w$]+)\(/g)].map(([, name]) => name ?? "");
     const [, , ...declarations] = JSON.parse(sources.describe(each)) as readonly string[];
     const declared = [each.toString(), ...declarations].flatMap(
       (text) => /^(?:const|function) ([\w$]+)/.exec(text)?.[1] ?? [],

@@ -30,8 +30,15 @@ export function readConditionSources(): ConditionSources {
   return createConditionSources(files, (path) => readFileSync(path, "utf8"));
 }
 
-/** `files`: the modules that make conditions. `read` returns the source of a module. */
-export function createConditionSources(files: readonly string[], read: (path: string) => string): ConditionSources {
+/**
+ * `files`: the modules that make conditions. `read` returns the source of a module. `followsSpreads`: with what is named after
+ * `...`. No condition needs that, and four would have another description, so that their recordings would be stale.
+ */
+export function createConditionSources(
+  files: readonly string[],
+  read: (path: string) => string,
+  followsSpreads = false,
+): ConditionSources {
   const modules = new Map<string, Module>();
   const moduleAt = (path: string): Module => {
     const known = modules.get(path) ?? parseModule(path, read(path));
@@ -43,7 +50,7 @@ export function createConditionSources(files: readonly string[], read: (path: st
    * name that is also one at the top level adds more than the text refers to.
    */
   const addReferences = (text: string, paths: readonly string[], found: Set<string>) => {
-    for (const name of identifiersIn(text))
+    for (const name of new Set(text.match(followsSpreads ? nameOrSpread : nameAlone)))
       for (const { path, declaration } of paths.flatMap((each) => findDeclaration(moduleAt, each, name))) {
         if (found.has(declaration)) continue;
         found.add(declaration);
@@ -94,4 +101,6 @@ function parseModule(path: string, source: string): Module {
 const withoutFormat = (text: string) => text.replaceAll(/\s+/g, " ").trim();
 
 /** The names in a text, without those of properties that are read. */
-const identifiersIn = (text: string) => new Set(text.match(/(?<![.\w$])[A-Za-z_$][\w$]*/g));
+const nameAlone = /(?<![.\w$])[A-Za-z_$][\w$]*/g;
+/** These, and those after `...`. */
+const nameOrSpread = /(?<![\w$]|(?<!\.\.)\.)[A-Za-z_$][\w$]*/g;

@@ -58,7 +58,13 @@ test("a changed condition makes the recording of a case stale", async () => {
 });
 
 test("a recording of another bed is refused", async () => {
-  await expect(readRecording([], hashOfBed({}))).rejects.toThrow(/of a bed with other objects or settings/);
+  await expect(readRecording([], { bed: hashOfBed({}) })).rejects.toThrow(/of a bed with other objects or settings/);
+});
+
+test("a recording by other code of the rows is refused, and the message has the hash to write if they stay the same", async () => {
+  await expect(readRecording([], { rows: "0123456789abcdef" })).rejects.toThrow(
+    /of other code of the rows: record .*; if the rows stay the same, write "rows": "0123456789abcdef" into recording\.json$/,
+  );
 });
 
 // Conditions that a function made have one text: the hash tells them apart by the parameters that they name.

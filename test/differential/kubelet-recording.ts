@@ -21,6 +21,7 @@ import {
 import type { KubeletRows } from "./compare.ts";
 import { type ConditionSources, readConditionSources } from "./condition-sources.ts";
 import type { RecordingIndex } from "./recording-index.ts";
+import { hashOfRowSources } from "./row-sources.ts";
 import { manifestOf } from "./run-case.ts";
 
 const folder = join(import.meta.dirname, "../golden/kubelet-rows");
@@ -55,6 +56,7 @@ export async function currentIndex(): Promise<RecordingIndex> {
   return {
     kubelet: kubeletVersion(),
     bed: hashOfBed(),
+    rows: hashOfRowSources(),
     packages,
     cgroup: existsSync("/sys/fs/cgroup/cgroup.controllers") ? "v2" : "v1",
     cpus: availableParallelism(),
@@ -68,14 +70,22 @@ export async function readIndex(): Promise<RecordingIndex> {
 
 /**
  * Reads the recording. Throws an error that names every case whose recording is missing or of another pod, or the
- * other kubelet, or that says that the bed is another one: `bed` is the hash of the present one.
+ * other kubelet, or that says that the bed or the code of the rows is another one: `bed` and `rows` are the hashes of the
+ * present ones.
  */
-export async function readRecording(cases: readonly PodCase[], bed = hashOfBed()): Promise<KubeletRecording> {
+export async function readRecording(
+  cases: readonly PodCase[],
+  { bed = hashOfBed(), rows = hashOfRowSources() }: Partial<Pick<RecordingIndex, "bed" | "rows">> = {},
+): Promise<KubeletRecording> {
   const recordedIn = await readIndex();
   if (recordedIn.kubelet !== kubeletVersion())
     throw new Error(`the recording is of kubelet ${recordedIn.kubelet}, not ${kubeletVersion()}: ${howToRecord}`);
   if (recordedIn.bed !== bed)
     throw new Error(`the recording is of a bed with other objects or settings of the kubelet: ${howToRecord}`);
+  if (recordedIn.rows !== rows)
+    throw new Error(
+      `the recording is of other code of the rows: ${howToRecord}; if the rows stay the same, write "rows": "${rows}" into ${indexFile}`,
+    );
   const recording = new Map<string, KubeletRows>();
   const stale: string[] = [];
   const sources = readConditionSources();

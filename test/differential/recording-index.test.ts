@@ -4,6 +4,7 @@ import { chooseKubelet, otherPackages, type RecordingIndex } from "./recording-i
 const recorded: RecordingIndex = {
   kubelet: "1.36.3",
   bed: "98f66ad8a62d86f5",
+  rows: "1f2e3d4c5b6a7988",
   packages: {
     catatonit: "0.1.7-1+b2",
     containerd: "1.6.20~ds1-1+deb12u3",

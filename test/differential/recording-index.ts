@@ -10,6 +10,8 @@ export interface RecordingIndex {
   readonly kubelet: string;
   /** The hash of the bed: its objects, and the settings of its kubelets. */
   readonly bed: string;
+  /** The hash of the code that makes the rows. */
+  readonly rows: string;
   /** The versions of the Debian packages of the bed: the container runtime, and the programs in the images. */
   readonly packages: Readonly<Record<string, string>>;
   readonly cgroup: "v1" | "v2";

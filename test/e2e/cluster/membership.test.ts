@@ -11,6 +11,7 @@ import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { podOf } from "../manifest.ts";
 import { barePod, daemonSet, deployment } from "./api-objects.ts";
+import { checkDiskFault, diskFaults } from "./disk-faults.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
 setDefaultTimeout(600_000);
@@ -297,6 +298,11 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect(spec.taints).toEqual([{ key: "example.com/role", value: "edge", effect: "PreferNoSchedule" }]);
     expect(status?.allocatable?.["example.com/dongle"]).toBe("0");
   });
+
+  test.each(diskFaults)(
+    "sends exits, its lease and its status while the disk of its root directory is $name, and starts new pods once it works",
+    (fault) => checkDiskFault(cluster, fault),
+  );
 
   test("logs with registerNode false that it waits for its Node object, and is Ready when the object is created", async () => {
     await cluster.node.agent.stop();

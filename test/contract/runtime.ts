@@ -4,6 +4,7 @@ import type { ContainerChange, EventExit, Runtime, RuntimeEvent, RuntimeEventSou
 import {
   ContainerConfig,
   ContainerState,
+  type ContainerStatus,
   LinuxContainerResources,
   LinuxContainerSecurityContext,
   NamespaceMode,
@@ -356,6 +357,19 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect((await exited(container)).exitCode).toBe(137);
     });
 
+    for (const [what, behaviour, graceSeconds, exitCode] of [
+      ["obeys SIGTERM", "obeys-term", 60, 143],
+      ["is killed after the grace period", "ignores-term", 1, 137],
+      ["is killed at once", "ignores-term", 0, 137],
+    ] as const)
+      test(`when StopContainer returns, the status shows the exit of a container that ${what}`, async () => {
+        const { container } = await runPod(behaviour);
+        await ready(container);
+        await runtime.stopContainer(container, graceSeconds);
+        const status = await runtime.containerStatus(container);
+        expect(status).toMatchObject({ state: ContainerState.CONTAINER_EXITED, exitCode });
+      });
+
     test("two concurrent stops of the same container both succeed", async () => {
       const { container } = await runPod("obeys-term");
       await Promise.all([runtime.stopContainer(container, 5), runtime.stopContainer(container, 5)]);
@@ -679,6 +693,31 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       // Not one that exits by itself: containerd 2.1 fails to remove the sandbox of a container that exits just then.
       await runtime.removePodSandbox((await runPod("ignores-term")).sandbox);
       expect(received).toHaveLength(count);
+    });
+
+    test("when a CRI event reports an exit, the status shows it; containerd's own event carries it", async () => {
+      const listener = new AbortController();
+      const connected = Promise.withResolvers<void>();
+      const reported = Promise.withResolvers<{ readonly exit?: EventExit; readonly status: ContainerStatus }>();
+      let container: ContainerId | undefined;
+      const following = runtime.events((event) => {
+        if (event.kind === "connected") connected.resolve();
+        if (!isChange(event) || event.change !== "stopped" || event.containerId !== container) return;
+        const { exit } = event;
+        runtime
+          .containerStatus(container)
+          .then((status) => reported.resolve({ ...(exit && { exit }), status }), reported.reject);
+      }, listener.signal);
+      await connected.promise;
+      ({ container } = await runPod("exits-3", { start: false }));
+      await runtime.startContainer(container);
+      const { exit, status } = await reported.promise;
+      if (subject.source === "containerd-events") expect(exit).toMatchObject({ exitCode: 3 });
+      else expect(status).toMatchObject({ state: ContainerState.CONTAINER_EXITED, exitCode: 3 });
+      // containerd fails to remove the sandbox of a container that exits just then.
+      await exited(container);
+      listener.abort();
+      await following;
     });
 
     test("an exit is reported within a second; containerd's own event carries the status's exit code and time", async () => {

@@ -28,7 +28,8 @@ export interface FakeRuntimeEventsOptions {
   readonly source: RuntimeEventSource;
   /**
    * How long the next exit is not shown in the statuses. containerd's own event arrives at once, a CRI event only
-   * together with the status, and a call that stops something returns only then.
+   * together with the status. A call that stops something returns only then, too, unless it begins in the second half
+   * of this time, when the task is deleted: then it returns at once.
    */
   readonly exitLagMs: () => number;
 }
@@ -98,7 +99,7 @@ export class FakeRuntimeEvents {
 
   /**
    * The process of a sandbox or container has exited; `setState` shows it in the status. containerd's events come first:
-   * that of the exit at once, and that of the deletion of its task while the status still says that it runs.
+   * that of the exit at once, and that of the deletion of its task, after half of the lag.
    */
   stopped(target: FakeSandbox | FakeContainer, exit: EventExit, setState: () => void): void {
     const lagMs = this.#exitLagMs();
@@ -120,12 +121,15 @@ export class FakeRuntimeEvents {
       show();
       resolve();
     };
-    target.unshownExit = { show: showOnce, shown };
+    const unshownExit = { show: showOnce, shown, hasTask: true };
+    target.unshownExit = unshownExit;
     const { now, wakeAt } = this.#clock;
     wakeAt(now() + lagMs, showOnce);
-    if (!isAhead) return;
-    this.#report(target, "stopped", exit);
-    wakeAt(now() + Math.floor(lagMs / 2), () => target.unshownExit && this.#report(target, "stopped"));
+    if (isAhead) this.#report(target, "stopped", exit);
+    wakeAt(now() + Math.floor(lagMs / 2), () => {
+      unshownExit.hasTask = false;
+      if (isAhead && target.unshownExit === unshownExit) this.#report(target, "stopped");
+    });
   }
 
   /** Sends the event of a change. containerd's own event of an exit carries it. */

@@ -87,6 +87,8 @@ export interface FakeContainer {
 interface UnshownExit {
   show(): void;
   readonly shown: Promise<void>;
+  /** Whether the runtime has not deleted the task yet. A stop that finds none does not wait for the status. */
+  hasTask: boolean;
 }
 
 export const noop = () => {};

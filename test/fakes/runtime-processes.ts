@@ -172,7 +172,7 @@ export class FakeProcesses {
     if (!isRunning(container) || timeoutSeconds <= 0) return this.kill(container);
     if (this.#programOf(container).onTerm !== "ignores") {
       this.exit(container, 143);
-      return container.unshownExit?.shown;
+      return exitShown(container);
     }
     return new Promise((resolve) => {
       const kill = () => void this.kill(container);
@@ -185,12 +185,13 @@ export class FakeProcesses {
     });
   }
 
-  /** Kills the sandbox's processes, and tears its network down. The result resolves when the statuses show it. */
+  /** Kills the sandbox's processes, waits as StopPodSandbox does, and tears the network down. */
   async stopSandbox(sandbox: FakeSandbox): Promise<void> {
     const ends = this.containersOf(sandbox).map((container) => this.kill(container));
     if (ends.some((end) => end !== undefined)) await Promise.all(ends);
     this.exitSandbox(sandbox);
-    if (sandbox.unshownExit !== undefined) await sandbox.unshownExit.shown;
+    const sandboxEnd = exitShown(sandbox);
+    if (sandboxEnd !== undefined) await sandboxEnd;
     if (this.#network !== undefined && !usesHostNetwork(sandbox.config))
       await this.#network.tearDown(sandbox.id, sandbox.config);
   }
@@ -203,14 +204,20 @@ export class FakeProcesses {
     });
   }
 
-  /** Kills a container. The result is undefined if the status shows it at once. */
+  /** Kills a container. The result is undefined if the call that kills it does not wait for the status. */
   kill(container: FakeContainer): Promise<void> | undefined {
     if (isRunning(container) || container.state === ContainerState.CONTAINER_UNKNOWN)
       this.#exited(container, { exitCode: 137, reason: "Error", message: "" });
-    return container.unshownExit?.shown;
+    return exitShown(container);
   }
 
-  remove(container: FakeContainer): void {
+  /** Removes a container. As in containerd, the call fails while the status says that it runs. */
+  remove(verb: string, container: FakeContainer): void {
+    if (container.state === ContainerState.CONTAINER_RUNNING)
+      throw unknownError(
+        verb,
+        `failed to set removing state for container "${container.id}": container is still running, to stop first`,
+      );
     this.containers.delete(container.id);
     this.#events.changed(container, "deleted");
   }
@@ -229,7 +236,7 @@ export class FakeProcesses {
   }
 
   removeSandbox(sandbox: FakeSandbox): void {
-    for (const container of this.containersOf(sandbox)) this.remove(container);
+    for (const container of this.containersOf(sandbox)) this.remove("removePodSandbox", container);
     this.sandboxes.delete(sandbox.id);
     this.#events.changed(sandbox, "deleted");
   }
@@ -261,6 +268,10 @@ export class FakeProcesses {
     return BigInt(this.#clock.now()) * 1_000_000n + ++this.#ticks;
   }
 }
+
+/** What a call that stops something waits for: the status that shows the exit, unless the task is deleted already. */
+const exitShown = ({ unshownExit }: FakeSandbox | FakeContainer): Promise<void> | undefined =>
+  unshownExit?.hasTask === true ? unshownExit.shown : undefined;
 
 const sandboxId = (number: number) => `sandbox-${number}` as SandboxId;
 const usesHostNetwork = ({ linux }: PodSandboxConfig) =>

@@ -144,6 +144,18 @@ test("a CRI event arrives with the status that shows the exit", async () => {
   ]);
 });
 
+test("a stop that begins after the runtime has deleted the task returns before the status shows the exit", async () => {
+  const { clock, runtime, container } = await createFixture({ exitLagMs: () => 40 });
+  runtime.exit(container, 3);
+  await clock.advance(20);
+  expect(await settled(runtime.stopContainer(container, 10))()).toBe("done");
+  expect((await runtime.containerStatus(container)).state).toBe(ContainerState.CONTAINER_RUNNING);
+  expect(await settled(runtime.removeContainer(container))()).toBe("UNKNOWN");
+  await clock.advance(20);
+  expect(await runtime.containerStatus(container)).toMatchObject({ exitCode: 3 });
+  expect(await settled(runtime.removeContainer(container))()).toBe("done");
+});
+
 test("a container whose exit is not shown yet executes nothing, and a runtime that comes back shows the exit", async () => {
   const { runtime, container } = await createFixture({ exitLagMs: () => 40 });
   runtime.exit(container, 3);

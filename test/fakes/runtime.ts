@@ -230,7 +230,7 @@ export class FakeRuntime extends FakeRuntimeResources implements Runtime {
       const container = this.containers.get(id);
       if (container === undefined) return;
       await this.#processes.kill(container);
-      if (!interrupted.aborted && this.containers.has(id)) this.#processes.remove(container);
+      if (!interrupted.aborted && this.containers.has(id)) this.#processes.remove("removeContainer", container);
     });
   }
 

@@ -1,5 +1,6 @@
 // Exits that containerd's own event reports some time before the runtime's status shows them.
 import { expect, test } from "bun:test";
+import { pods } from "../../kube/resource.ts";
 import type { ExpectedRegression } from "./harness/expected-regressions.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
@@ -63,6 +64,27 @@ test("an agent that starts before the status shows the exit keeps the back-off o
   expect(await harness.apiPods()).toEqual(["web Running, ready: a running (restarts: 2)"]);
   expect(harness.statusRegressions()).toEqual([]);
 });
+
+for (const eventSource of ["containerd-events", "cri-events"] as const)
+  test(`a pod that is deleted after an exit and before the status shows it keeps the exit code, with ${eventSource}`, async () => {
+    const harness = await createHarness({ isInCluster: true, eventSource, exitLagMs: () => 900 });
+    await harness.start();
+    await harness.apply("web", { restartPolicy: "Never" });
+    await harness.advance("5s");
+    harness.runtime.exit(harness.containerIdOf("a"), 3);
+    // The task is deleted by then: StopContainer returns at once, while the status still says that the container runs.
+    await harness.advance("500ms");
+    await harness.kube.user.delete(pods("default"), "web", { gracePeriodSeconds: 30 });
+    await harness.advance("10s");
+    expect(await harness.apiPods()).toEqual([]);
+    const last = harness.kube.objects.history.findLast(({ resource }) => resource === "pods")?.object;
+    expect(last?.["status"]).toMatchObject({
+      phase: "Failed",
+      containerStatuses: [{ state: { terminated: { exitCode: 3 } } }],
+    });
+    expect(harness.runtime.sandboxes.size).toBe(0);
+    expect((await harness.events("web")).filter((line) => line.includes("Warning"))).toEqual([]);
+  });
 
 test("an exit that the runtime never shows is withdrawn 41 s after it, also by another agent", async () => {
   const why = "The runtime's status, which the kubelet alone reads, says for 41 s that the container runs.";

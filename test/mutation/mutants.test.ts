@@ -90,9 +90,10 @@ test("the document counts the faults by the suite that found them, and lists the
     "# Planted faults
 
     \`bun test/mutation/run.ts 2 3\` on 1970-01-01, on commit abc, plants 2 of 9 possible faults in
-    \`agent/decide\` and \`agent/observed\`, one at a time. The suites run in this order, and the first that fails twice, or runs out of time twice, has found the fault.
+    \`agent/decide\` and \`agent/observed\`, one at a time. The suites run in this order until one fails twice, or runs out of
+    time twice: only this first suite counts as the one that has found the fault, whether or not a later one would find it, too.
 
-    | suite | faults found |
+    | first suite | faults found |
     |---|---|
     | units | 0 |
     | scenarios | 1 |

@@ -1,4 +1,4 @@
-// Plants faults in the decisions and the observation, one at a time, and says which suite finds each:
+// Plants faults in the decisions and the observation, one at a time, and says which suite is the first to find each:
 // `bun test/mutation/run.ts [COUNT] [SEED]`. With --write it puts the result into docs/mutation-tests.md.
 import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -13,6 +13,14 @@ export function decide(a: number, b: 1 | 2, isOn: boolean): readonly number[] {
   return a === 7 ? [a, b] : [...(isOn ? [b] : [])];
 }
 const settings: { on: true } = { on: true };
+async function plan(actions: string[], done?: { add(action: string): void }) {
+  let last = "";
+  if (done) actions.push(last);
+  else last = "b";
+  done?.add(last);
+  await Promise.all(actions);
+  void actions.map((action) => action);
+}
 `;
 
 test("faults are planted in code, not in comments and types", () => {
@@ -29,6 +37,11 @@ test("faults are planted in code, not in comments and types", () => {
       "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return a === 7 ? [a, b] : [...(!(isOn) ? [b] : [])];\`",
       "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return a === 7 ? [a, b] : [...(isOn ? [] : [])];\`",
       "x.ts:6: \`const settings: { on: true } = { on: true };\` → \`const settings: { on: true } = { on: false };\`",
+      "x.ts:9: \`if (done) actions.push(last);\` → \`if (!(done)) actions.push(last);\`",
+      "x.ts:9: \`if (done) actions.push(last);\` → \`if (done) ;\`",
+      "x.ts:11: \`done?.add(last);\` → \`;\`",
+      "x.ts:12: \`await Promise.all(actions);\` → \`;\`",
+      "x.ts:13: \`void actions.map((action) => action);\` → \`;\`",
     ]
   `);
 });

@@ -24,7 +24,8 @@ const OPERATORS: Readonly<Record<string, string>> = {
 
 /**
  * All faults that can be planted in a file: another comparison, `&&` for `||`, a negated condition, the other boolean, a
- * number one greater, a list without its first element. Throws an error if the file is not TypeScript.
+ * number one greater, a list without its first element, no call where a statement is one. Throws an error if the file is
+ * not TypeScript.
  */
 export function mutantsOf(path: string, source: string): readonly Mutant[] {
   const { program, errors } = parseSync(path, source);
@@ -43,6 +44,10 @@ export function mutantsOf(path: string, source: string): readonly Mutant[] {
   new Visitor({
     BinaryExpression: replaceOperator,
     LogicalExpression: replaceOperator,
+    ExpressionStatement({ expression, start, end }) {
+      // The semicolon stays: the statement may be the whole branch of an `if`.
+      if (isCall(expression)) add(start, end, ";");
+    },
     IfStatement: ({ test }) => negate(test),
     ConditionalExpression: ({ test }) => negate(test),
     TSLiteralType: ({ literal }) => void types.add(literal),
@@ -63,6 +68,18 @@ interface Operation {
   readonly operator: string;
   readonly left: Node;
   readonly right: Node;
+}
+
+/** Whether a statement's expression is a call: `f()`, `a?.f()`, `await f()` or `void f()`. */
+function isCall(expression: Node): boolean {
+  if (
+    expression.type === "AwaitExpression" ||
+    (expression.type === "UnaryExpression" && expression.operator === "void")
+  )
+    return isCall(expression.argument);
+  return (
+    expression.type === "CallExpression" || (expression.type === "ChainExpression" && isCall(expression.expression))
+  );
 }
 
 /** The file with the fault. */

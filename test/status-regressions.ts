@@ -76,7 +76,8 @@ function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, i
   const end = is?.state?.terminated ?? (is?.state?.waiting && is.lastState?.terminated);
   // It waits with its own end in lastState, so the end before that is no longer shown.
   const isBehindItsEnd = is?.containerID !== undefined && is.lastState?.terminated?.containerID === is.containerID;
-  const isNext = is?.restartCount === was.restartCount + 1 && is.state?.terminated === undefined && !isBehindItsEnd;
+  const isNext = is?.restartCount === was.restartCount + 1 && !isBehindItsEnd;
+  const endBefore = is?.lastState?.terminated;
   const stillRuns = isSame && running !== undefined && is.state?.running !== undefined;
   return {
     status: is === undefined,
@@ -86,7 +87,9 @@ function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, i
     "being running": isSame && running !== undefined && is.state?.running === undefined && end === undefined,
     start: stillRuns && running.startedAt !== is.state?.running?.startedAt,
     end: isSame && ended !== undefined && !isDeepStrictEqual(end, ended),
-    "end before the last start": isNext && ended !== undefined && !isDeepStrictEqual(is.lastState?.terminated, ended),
+    "end before the last start":
+      isNext && ended !== undefined && endBefore !== undefined && !isDeepStrictEqual(endBefore, ended),
+    "having ended before": is !== undefined && is.restartCount > was.restartCount && endBefore === undefined,
     "last end":
       isSame && end === undefined && isNonEmpty(was.lastState) && !isDeepStrictEqual(is.lastState, was.lastState),
     readiness: stillRuns && was.ready && !is.ready && !isTerminating,

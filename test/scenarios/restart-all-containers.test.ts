@@ -295,6 +295,7 @@ const deletions: readonly [
   remove: (harness: AgentHarness, remove: () => Promise<void>) => Promise<void>,
   asked: readonly string[],
   endsAtMs: number,
+  regressions?: readonly ExpectedRegression[],
 ][] = [
   [
     "before any container is killed runs its hooks within its grace period",
@@ -335,9 +336,10 @@ const deletions: readonly [
     },
     ["stopContainer default/web/a #0 within 2s"],
     7000,
+    replacedEnds("a"),
   ],
 ];
-for (const [moment, runsFor, remove, expectedCalls, endsAtMs] of deletions)
+for (const [moment, runsFor, remove, expectedCalls, endsAtMs, regressions = []] of deletions)
   apiScenario(
     `a pod that is deleted during RestartAllContainers, ${moment} and starts no container again`,
     async (harness) => {
@@ -369,6 +371,7 @@ for (const [moment, runsFor, remove, expectedCalls, endsAtMs] of deletions)
       // The runtime shows each exit some milliseconds late.
       expect(ends.map(({ at }) => Math.round((at - start) / 100) * 100)).toEqual([endsAtMs]);
     },
+    { node: { regressions } },
   );
 
 test("a static pod that is removed during RestartAllContainers is stopped and removed", async () => {

@@ -44,8 +44,11 @@ const MAX_WAITING_FILES = 2;
 /** Bun's watch leaves out an event that comes within a millisecond of the one before: the log is read once more after this. */
 const REREAD_MS = 20;
 
-/** How long a replaced file is read before the new one: containerd may still write up to 4 KiB of a stream to it. */
-const REPLACED_MS = 20;
+/**
+ * How long the old file is read after the new one was opened. containerd may still write to it what it has read of a stream
+ * (`defaultBufSize`, 4 KiB).
+ */
+const REPLACED_READ_MS = 20;
 
 /**
  * Sends a log as it is now, and then what is written to it, until the container has ended or the client has all that it
@@ -55,7 +58,7 @@ const REPLACED_MS = 20;
  *
  * 1. The directory's watch reports a new file of the log's name. It is opened at once: a slow client may read it when it
  *    has been renamed or removed as well.
- * 2. The old file is read to its end, for a moment more, and then the new one.
+ * 2. The old file is read to its end, and for 20 ms more; then the new one is read.
  * 3. The runtime may still write lines to the old file that it had buffered, and replaces the files of stdout and stderr
  *    one after the other: the old file stays open, and is read again with each event, until the next rotation.
  * 4. The event of a new line or file may be lost. Some time after each event the log is read once more, and a new file is
@@ -91,21 +94,24 @@ export async function followLog(deps: LogReaderDeps, read: LogRead, container: F
     let hadEvent = true;
     for (;;) {
       const wasLast = hasEnded;
-      const now = deps.clock.now();
+      const nowMs = deps.clock.monotonicMs();
       if (wasLast) await files.findNext();
       const { position } = files.current();
       for (const log of files.open()) await reader.drain(log);
       if (reader.isDone()) return;
       const hasRead = files.current().position !== position;
       if (!hasRead) await files.findNext();
-      const replacedAt = files.replacedAt();
-      if (replacedAt !== undefined && (wasLast || now >= replacedAt + REPLACED_MS)) {
+      const openedMs = files.nextOpenedMs();
+      const leftMs = openedMs === undefined ? Number.POSITIVE_INFINITY : openedMs + REPLACED_READ_MS - nowMs;
+      if (leftMs <= 0 || (wasLast && openedMs !== undefined)) {
         files.moveOn();
         continue;
       }
       if (wasLast) return reader.end();
-      const rereadAt = hadEvent || hasRead ? deps.clock.now() + REREAD_MS : Number.POSITIVE_INFINITY;
-      hadEvent = await changed.wait(Math.min(rereadAt, (replacedAt ?? rereadAt) + REPLACED_MS), signal);
+      const now = deps.clock.now();
+      const rereadAt: number = hadEvent || hasRead ? now + REREAD_MS : Number.POSITIVE_INFINITY;
+      const wakeAt = Math.min(rereadAt, now + leftMs);
+      hadEvent = (await changed.wait(wakeAt, signal)) || wakeAt < rereadAt;
       signal.throwIfAborted();
     }
   } finally {
@@ -118,7 +124,7 @@ export async function followLog(deps: LogReaderDeps, read: LogRead, container: F
 function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () => void) {
   let previous: LogFile | undefined;
   let current: LogFile | undefined;
-  const waiting: (LogFile & { readonly openedAt: number })[] = [];
+  const waiting: (LogFile & { readonly openedMs: number })[] = [];
   let failure: unknown;
   let isClosed = false;
   const opener = createCoalescingWorker(async () => {
@@ -134,7 +140,7 @@ function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () =>
 
   async function openNext(): Promise<void> {
     if (isClosed || current === undefined) return;
-    const next = { file: await deps.logs.open(read.path), position: 0, openedAt: deps.clock.now() };
+    const next = { file: await deps.logs.open(read.path), position: 0, openedMs: deps.clock.monotonicMs() };
     const newest = waiting.at(-1) ?? current;
     if (isClosed || next.file.inode === newest.file.inode) return await next.file.close();
     if (waiting.length === MAX_WAITING_FILES) await waiting.pop()?.file.close();
@@ -162,8 +168,8 @@ function createFollowedFiles(deps: LogReaderDeps, read: LogRead, onOpened: () =>
       // It may have been replaced before `current` was known.
       opener.wake();
     },
-    /** When the file that comes after the current one was opened; undefined without one. */
-    replacedAt: () => waiting[0]?.openedAt,
+    /** When the next file was opened, on the monotonic clock; undefined if there is none. */
+    nextOpenedMs: () => waiting[0]?.openedMs,
     /** Makes the next file the current one, which is read to its end before. */
     moveOn() {
       const next = waiting.shift();

@@ -98,7 +98,7 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     expect(await cluster.runningUids()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
 
     await kubectl("delete", "deployment", "wanted");
-    expect((await killWhile(terminating, () => known().length === 0, 10 * MANY_PODS)).length).toBeGreaterThanOrEqual(5);
+    expect((await killWhile(terminating, () => known().length === 0, 5 * MANY_PODS)).length).toBeGreaterThanOrEqual(5);
     await cluster.waitUntilEmpty(90_000);
     expect(findOverlaps(await lifetimes.all())).toEqual([]);
     lifetimes.stop();

@@ -53,7 +53,7 @@ test("without traces, and for what belongs to none, a call carries no span", asy
 
 test("a traced action reports its call before the runtime has it", async () => {
   const calls: string[] = [];
-  const steps = { onRuntimeCall: () => void calls.push("call"), onFileCall: () => () => undefined };
+  const steps = { onRuntimeCall: () => void calls.push("call"), onFileOperation: () => () => undefined };
   await optionsOfCall({ traceparent: () => "00-1-2-01", actionSteps: () => steps });
   expect(calls).toEqual(["call"]);
 });

@@ -2,7 +2,7 @@ import { CriError } from "../../cri/error.ts";
 import { withTraceparent } from "../../cri/traced-runtime.ts";
 import { createKeyedLock } from "../../host/async/keyed-lock.ts";
 import { createSemaphore } from "../../host/async/semaphore.ts";
-import { type OnFileCall, withFileCalls } from "../../host/fs/timed-files.ts";
+import { type OnFileOperation, withOnOperation } from "../../host/fs/traced-files.ts";
 import { performerOf } from "../act/act.ts";
 import { createPodStops } from "../act/hooks/pod-stops.ts";
 import { createPullCoalescer } from "../act/images/pull-coalescer.ts";
@@ -67,7 +67,7 @@ export function createActPort(
     const steps = options.traces?.actionSteps(input.uid, action);
     const tracedDeps = traceparent !== undefined && {
       runtime: withTraceparent(runtime, traceparent, steps?.onRuntimeCall),
-      ...(steps && { disk: timedDirs(disk, steps.onFileCall) }),
+      ...(steps && { disk: tracedDirs(disk, steps.onFileOperation) }),
     };
     const work = () => performer.perform(tracedDeps ? { ...deps, ...tracedDeps } : deps, input, action, signal);
     if (performer.teardown === undefined) return work();
@@ -96,10 +96,10 @@ export function createActPort(
   };
 }
 
-const timedDirs = ({ root, logs, machine }: NodeDirs, onCall: OnFileCall): NodeDirs => ({
-  root: withFileCalls(root, onCall),
-  logs: withFileCalls(logs, onCall),
-  machine: withFileCalls(machine, onCall),
+const tracedDirs = ({ root, logs, machine }: NodeDirs, onOperation: OnFileOperation): NodeDirs => ({
+  root: withOnOperation(root, onOperation),
+  logs: withOnOperation(logs, onOperation),
+  machine: withOnOperation(machine, onOperation),
 });
 
 /** Whether a call to the runtime that starts something has ended without an answer. After an outage all is listed. */

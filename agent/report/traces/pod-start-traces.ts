@@ -1,4 +1,4 @@
-import type { OnFileCall } from "../../../host/fs/timed-files.ts";
+import type { OnFileOperation } from "../../../host/fs/traced-files.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { TraceSpan } from "../../../proto/otlp/trace-request.ts";
@@ -39,7 +39,7 @@ export interface ActionSteps {
   /** The action calls the runtime now: `prepare` has ended. Without effect for a further call. */
   onRuntimeCall(): void;
   /** An operation on files begins. */
-  onFileCall: OnFileCall;
+  onFileOperation: OnFileOperation;
 }
 
 /**
@@ -213,7 +213,7 @@ function stepsOfAction(call: CallSpan, now: () => number, exportPart: (span: Chi
       if (!isPrepared) exportPart({ parentSpanId, name: "prepare", startedAt, endedAt: now() });
       isPrepared = true;
     },
-    onFileCall(name, path) {
+    onFileOperation(name, path) {
       const began = now();
       return () =>
         exportPart({ parentSpanId, name, startedAt: began, endedAt: now(), attributes: { "file.path": path } });

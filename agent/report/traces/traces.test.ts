@@ -151,7 +151,7 @@ test("what an action does before its call, and each operation on files, is a spa
   const action = begin();
   const steps = traces.actionSteps(uid, action);
   pass(1);
-  const [onHostsWritten, onLogMade] = ["etc-hosts", "log"].map((path) => steps?.onFileCall("makeFile", path));
+  const [onHostsWritten, onLogMade] = ["etc-hosts", "log"].map((path) => steps?.onFileOperation("makeFile", path));
   pass(2);
   onLogMade?.();
   pass(3);
@@ -173,7 +173,7 @@ test("operations on many files leave the steps of the syncs in the trace", () =>
   const { traces, begin, decide, lines } = startTraces();
   decide({ phase: "Pending" });
   const steps = traces.actionSteps(uid, begin());
-  for (let count = 0; count < 300; count++) steps?.onFileCall("makeFile", "key")();
+  for (let count = 0; count < 300; count++) steps?.onFileOperation("makeFile", "key")();
   traces.onSynced(uid, { startedMs: 0, endedMs: 0 });
   expect(lines().filter((line) => line.startsWith("makeFile"))).toHaveLength(200);
   expect(lines().at(-1)).toStartWith("observe ");

@@ -1,7 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { type ReceivedSpan, startTraceCollector } from "../../fakes/trace-collector.ts";
+import { bedPaths } from "../../bed/cleanup/bed-record.ts";
+import { startTraceCollector } from "../../fakes/trace-collector.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { builtVersion } from "../../upstream/programs.ts";
 import { createPodNames, podShape } from "../bench-pod.ts";
@@ -14,7 +15,7 @@ import { type ComparedNode, createBerthNode } from "../cluster/compared-node.ts"
 import { type PassedCall, type RuntimeProxy, startRuntimeProxy } from "./runtime-proxy.ts";
 import { runtimeSteps } from "./start-timeline.ts";
 import type { StartTimeline, Step } from "./step.ts";
-import { tracedSteps } from "./traced-steps.ts";
+import { type SentTrace, tracedSteps } from "./traced-steps.ts";
 
 export interface OwnShareEffort {
   readonly starts: number;
@@ -96,7 +97,7 @@ async function measureStarts(
   const measured = await alternate(members, starts, start);
   const timelines = async (side: keyof PerAgent<unknown>) => {
     const { nodeName } = members[side];
-    const records = { calls: callsOf(nodeName), events: await audit.eventsOf(nodeName), spans: [] };
+    const records = { calls: callsOf(nodeName), events: await audit.eventsOf(nodeName), spans: [], dirs: [] };
     return measured[side].map((one) => timelineOf(one, records));
   };
   return { kubelet: await timelines("kubelet"), berth: await timelines("berth") };
@@ -143,8 +144,9 @@ async function traceStarts(
     // It sends the spans that it still has.
     await node.stop();
     const { nodeName } = node;
+    const { agentRoot, podLogs } = bedPaths(join(folder, nodeName));
     const events = await subjects.audit.eventsOf(nodeName);
-    const records = { calls: callsOf(nodeName), events, spans: collector.spans() };
+    const records = { calls: callsOf(nodeName), events, spans: collector.spans(), dirs: [agentRoot, podLogs] };
     return measured.slice(1).map((one) => timelineOf(one, records));
   };
   try {
@@ -155,15 +157,14 @@ async function traceStarts(
   }
 }
 
-interface Records {
+interface Records extends SentTrace {
   readonly calls: readonly PassedCall[];
   readonly events: readonly AuditEvent[];
-  readonly spans: readonly ReceivedSpan[];
 }
 
-function timelineOf(one: MeasuredStart, { calls, events, spans }: Records): StartTimeline {
+function timelineOf(one: MeasuredStart, { calls, events, ...trace }: Records): StartTimeline {
   const { name, createdAt, shownAt, readyAt } = one;
-  const traced = tracedSteps(spans, name, one);
+  const traced = tracedSteps(trace, name, one);
   const steps = [...runtimeSteps(calls, name, one), ...apiSteps(events, one), ...traced];
   return {
     // The agent's watch may show the pod before the benchmark's.

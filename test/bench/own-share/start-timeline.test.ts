@@ -114,19 +114,20 @@ const spans = [
   span("makeResource", 1009.5, 1015, "create the pod's directories"),
   span(runSandbox, 1009, 1092, "run the sandbox"),
   part("prepare", 1009, 1009.7),
-  part("readLink", 1009.2, 1009.6, "pods/u-1/web"),
+  part("readLink", 1009.2, 1009.6, "/node/root/pods/u-1/web"),
   part("CNI ADD bridge", 1040, 1050),
   span("patchStatus", 1011, 1093),
   span("observe", 1094, 1096),
   span("patchStatus", 1094.5, 1167),
   { ...span("observe", 1111, 1112), traceId: "another pod's" },
 ];
+const dirs = ["/node/root", "/node/logs"];
 
 test("a trace names what the agent does between the calls, and shows what it does not name", () => {
   const firstPatch: Step = { of: "api", what: "patch pods status", from: 14, until: 19 };
   const traced: StartTimeline = {
     ...start,
-    steps: [...start.steps, firstPatch, ...tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1004 })],
+    steps: [...start.steps, firstPatch, ...tracedSteps({ spans, dirs }, "web", { createdAt: 1000, shownAt: 1004 })],
   };
   expect(drawTimeline("berth", traced)).toMatchInlineSnapshot(`
     "berth: created → Ready 170.0 ms, of them 37.0 ms without a CRI call for the pod, 82 % of it with a name
@@ -182,7 +183,7 @@ test("a patch during the start is not awaited, and the last one is", () => {
     { of: "api", what: "patch pods status", from: 92, until: 97 },
     { of: "step", what: "patch pods status", from: 91, until: 98 },
   ];
-  const children = tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1004 });
+  const children = tracedSteps({ spans, dirs }, "web", { createdAt: 1000, shownAt: 1004 });
   const segments = ownSegments({ ...start, steps: [...start.steps, ...patches, ...children] });
   const between = segments.filter(({ from, until }) => from >= 90 && until <= 100).map(({ what }) => what);
   expect(between).toEqual(["RunPodSandbox: receive the answer", "act, after RunPodSandbox", "observe", undefined]);
@@ -192,16 +193,33 @@ test("a patch during the start is not awaited, and the last one is", () => {
 });
 
 test("a pod that Berth has received before another watch shows it has no time of receiving", () => {
-  const names = tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1008 }).map(({ what }) => what);
+  const names = tracedSteps({ spans, dirs }, "web", { createdAt: 1000, shownAt: 1008 }).map(({ what }) => what);
   expect(names).not.toContain("receive and decode the pod");
   expect(names).toContain("wait for the first sync");
 });
 
+test.each([
+  { path: "/node/logs/default_web_u-1", shown: "default_POD_UID" },
+  { path: "/srv/web", shown: "/srv/POD" },
+  { path: "/node/rootless/u-1", shown: "/node/rootless/UID" },
+])("the file $path is shown as $shown", ({ path, shown }) => {
+  const withFile = { spans: [...spans, part("readLink", 1009, 1009.5, path)], dirs };
+  const names = tracedSteps(withFile, "web", { createdAt: 1000, shownAt: 1004 }).map(({ what }) => what);
+  expect(names).toContain(`RunPodSandbox: readLink ${shown}`);
+});
+
+test("without the pod's uid in the trace, a path keeps its text", () => {
+  const root = { ...span("syncPod", 1005, 1158), spanId: "root", attributes: { "k8s.pod.name": "web" } };
+  const trace = { spans: [root, ...spans.slice(1)], dirs };
+  const names = tracedSteps(trace, "web", { createdAt: 1000, shownAt: 1004 }).map(({ what }) => what);
+  expect(names).toContain("RunPodSandbox: readLink pods/u-1/POD");
+});
+
 test("a start without a trace has no steps, and one with a trace does not wait for events", () => {
-  expect(tracedSteps(spans, "other", { createdAt: 1000, shownAt: 1004 })).toEqual([]);
+  expect(tracedSteps({ spans, dirs }, "other", { createdAt: 1000, shownAt: 1004 })).toEqual([]);
   const event: Step = { of: "api", what: "create events", from: 94, until: 99 };
   const steps = [...start.steps, event];
-  const traced = [...steps, ...tracedSteps(spans, "web", { createdAt: 1000, shownAt: 1004 })];
+  const traced = [...steps, ...tracedSteps({ spans, dirs }, "web", { createdAt: 1000, shownAt: 1004 })];
   expect(drawTimeline("berth", { ...start, steps: traced })).toContain("96.0 →  100.0     4.0 ms  (berth)\n");
   expect(drawTimeline("berth", { ...start, steps })).toContain("99.0 →  100.0     1.0 ms  (berth)\n");
 });

@@ -2,12 +2,19 @@ import type { ReceivedSpan } from "../../fakes/trace-collector.ts";
 import { PATCH_STATUS } from "./own-segments.ts";
 import type { Step } from "./step.ts";
 
+/** The spans that an agent has sent, and where it has its files. */
+export interface SentTrace {
+  readonly spans: readonly ReceivedSpan[];
+  /** The agent's root directory and its `podLogsDir`: the path of a file is shown below them. */
+  readonly dirs: readonly string[];
+}
+
 /**
  * The steps of a pod's start by the trace that Berth sends of it, in milliseconds since the create request. The first one begins when
  * another watch has shown the pod, unless Berth has received it before, and ends when the node has accepted it.
  */
 export function tracedSteps(
-  spans: readonly ReceivedSpan[],
+  { spans, dirs }: SentTrace,
   name: string,
   { createdAt, shownAt }: { readonly createdAt: number; readonly shownAt: number },
 ): readonly Step[] {
@@ -32,7 +39,7 @@ export function tracedSteps(
     return ofTrace
       .filter(({ parentSpanId, name: part }) => parentSpanId === call.spanId && !part.startsWith("CNI "))
       .map((span) => ({
-        ...partOf(method, span, root.attributes),
+        ...partOf(method, span, (path) => shownPath(path, dirs, root.attributes)),
         from: span.startedAt - createdAt,
         until: span.endedAt - createdAt,
       }));
@@ -44,11 +51,23 @@ export function tracedSteps(
 function partOf(
   method: string,
   { name, attributes }: ReceivedSpan,
-  { "k8s.pod.uid": uid = "", "k8s.pod.name": pod = "" }: ReceivedSpan["attributes"],
+  show: (path: string) => string,
 ): Pick<Step, "of" | "what"> {
   const path = attributes["file.path"];
   if (path === undefined) return { of: "step", what: `${method}: ${preparations[method] ?? "prepare the call"}` };
-  return { of: "agent", what: `${method}: ${name} ${path.replaceAll(uid, "UID").replaceAll(pod, "POD")}` };
+  return { of: "agent", what: `${method}: ${name} ${show(path)}` };
+}
+
+/** The path below the agent's directories, the same for each pod. */
+function shownPath(
+  path: string,
+  dirs: SentTrace["dirs"],
+  { "k8s.pod.uid": uid, "k8s.pod.name": pod }: ReceivedSpan["attributes"],
+): string {
+  const dir = dirs.find((each) => path.startsWith(`${each}/`));
+  const below = dir === undefined ? path : path.slice(dir.length + 1);
+  const withoutUid = uid === undefined ? below : below.replaceAll(uid, "UID");
+  return pod === undefined ? withoutUid : withoutUid.replaceAll(pod, "POD");
 }
 
 /** What an action does before its call, besides operations on files. */

@@ -29,7 +29,7 @@ import { type CallRecord, createChannel } from "./channel.ts";
 import { type CriRuntime, createRuntime } from "./client.ts";
 import type { CriError } from "./error.ts";
 import { rpcMethod } from "./rpc-method.ts";
-import { type PodActions, withTraceparent } from "./traced-runtime.ts";
+import { type PodActions, tracedRuntime } from "./traced-runtime.ts";
 
 interface Codec<T> {
   fromPartial(partial: object): T;
@@ -171,7 +171,7 @@ test("a call that belongs to a span carries it as W3C traceparent; others carry 
     await runtime.pullImage("i", undefined, undefined, { annotations: { key: "value" } });
     return received.splice(0);
   };
-  expect(await callAll(withTraceparent(client, span))).toEqual([span, span, span]);
+  expect(await callAll(tracedRuntime(client, { traceparent: span }))).toEqual([span, span, span]);
   expect(await callAll(client)).toEqual(["", "", ""]);
 });
 

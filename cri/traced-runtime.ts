@@ -16,11 +16,15 @@ export type PodActions = Pick<
   | "pullImage"
 >;
 
-/**
- * Returns the methods of `runtime`, each of whose calls carries this `traceparent` (W3C Trace Context), and is reported to
- * `onCall` before it is sent. Rule: the kubelet's client of CRI sends it by otelgrpc.
- */
-export function withTraceparent(runtime: PodActions, traceparent: string, onCall?: () => void): PodActions {
+export interface CallTracing {
+  /** W3C Trace Context. Each call carries it. Rule: the kubelet's client of CRI sends it by otelgrpc. */
+  readonly traceparent: string;
+  /** Called before each call is sent. */
+  readonly onCall?: (() => void) | undefined;
+}
+
+/** Returns the methods of `runtime`, whose calls are traced. */
+export function tracedRuntime(runtime: PodActions, { traceparent, onCall }: CallTracing): PodActions {
   const traced = <Options extends CriCallOptions>(options?: Options) => {
     onCall?.();
     return { ...options, traceparent };

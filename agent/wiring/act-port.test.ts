@@ -16,12 +16,14 @@ const stop: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "it has e
 /** Performs an action, and returns the options of the call to the runtime. */
 async function optionsOfCall(
   traces?: Pick<Traces, "traceparent" | "actionSteps">,
+  onReceived?: () => void,
 ): Promise<CriCallOptions | undefined> {
   const clock = new FakeClock();
   const runtime = new FakeRuntime({ clock });
   let sent: CriCallOptions | undefined;
   runtime.stopPodSandbox = async (_id, options) => {
     sent = options;
+    onReceived?.();
   };
   const disk = { root: {}, logs: {}, machine: {} };
   // No more than the removal of a sandbox needs.
@@ -54,6 +56,6 @@ test("without traces, and for what belongs to none, a call carries no span", asy
 test("a traced action reports its call before the runtime has it", async () => {
   const calls: string[] = [];
   const steps = { onRuntimeCall: () => void calls.push("call"), onFileOperation: () => () => undefined };
-  await optionsOfCall({ traceparent: () => "00-1-2-01", actionSteps: () => steps });
-  expect(calls).toEqual(["call"]);
+  await optionsOfCall({ traceparent: () => "00-1-2-01", actionSteps: () => steps }, () => calls.push("runtime"));
+  expect(calls).toEqual(["call", "runtime"]);
 });

@@ -1,13 +1,14 @@
 import { CriError } from "../../cri/error.ts";
-import { withTraceparent } from "../../cri/traced-runtime.ts";
+import { tracedRuntime } from "../../cri/traced-runtime.ts";
 import { createKeyedLock } from "../../host/async/keyed-lock.ts";
 import { createSemaphore } from "../../host/async/semaphore.ts";
 import { type OnFileOperation, withOnOperation } from "../../host/fs/traced-files.ts";
+import type { PodUid } from "../../proto/ids.ts";
 import { performerOf } from "../act/act.ts";
 import { createPodStops } from "../act/hooks/pod-stops.ts";
 import { createPullCoalescer } from "../act/images/pull-coalescer.ts";
 import { createPullQueue } from "../act/images/pull-queue.ts";
-import type { ActInput, ChangedImages } from "../act/performers/performer.ts";
+import type { ActDeps, ActInput, ChangedImages } from "../act/performers/performer.ts";
 import { createUserNamespaces } from "../act/user-namespaces.ts";
 import type { NodeDirs } from "../act/volumes/pod-dirs.ts";
 import { type Action, classOf } from "../decide/pod/action.ts";
@@ -63,13 +64,8 @@ export function createActPort(
   const teardowns = createSemaphore({ permits: options.startSlots, stuckAfter: { clock, ms: STUCK_AFTER_MS } });
   const perform = (input: ActInput, action: Action, signal: AbortSignal) => {
     const performer = performerOf(action);
-    const traceparent = options.traces?.traceparent(input.uid, action);
-    const steps = options.traces?.actionSteps(input.uid, action);
-    const tracedDeps = traceparent !== undefined && {
-      runtime: withTraceparent(runtime, traceparent, steps?.onRuntimeCall),
-      ...(steps && { disk: tracedDirs(disk, steps.onFileOperation) }),
-    };
-    const work = () => performer.perform(tracedDeps ? { ...deps, ...tracedDeps } : deps, input, action, signal);
+    const actDeps = tracedDeps(deps, options.traces, input.uid, action);
+    const work = () => performer.perform(actDeps, input, action, signal);
     if (performer.teardown === undefined) return work();
     return teardowns.run(work, signal, () => performer.teardown === "urgent");
   };
@@ -96,6 +92,22 @@ export function createActPort(
   };
 }
 
+/**
+ * Returns what this action works with. The calls of a start to the runtime carry the span of the action. If the start is traced, spans
+ * below that one show what the action does before it calls the runtime.
+ */
+function tracedDeps(deps: ActDeps, traces: AgentOptions["traces"], uid: PodUid, action: Action): ActDeps {
+  const traceparent = traces?.traceparent(uid, action);
+  if (traceparent === undefined) return deps;
+  const steps = traces?.actionSteps(uid, action);
+  const runtime = tracedRuntime(deps.runtime, { traceparent, onCall: steps?.onRuntimeCall });
+  return { ...deps, runtime, ...(steps && { disk: tracedDirs(deps.disk, steps.onFileOperation) }) };
+}
+
+/**
+ * Returns the same directories, and reports each operation on the pod's own files. The agent reads and writes its records, its user ids
+ * and Docker's configuration by other `Files`, which report nothing.
+ */
 const tracedDirs = ({ root, logs, machine }: NodeDirs, onOperation: OnFileOperation): NodeDirs => ({
   root: withOnOperation(root, onOperation),
   logs: withOnOperation(logs, onOperation),

@@ -15,7 +15,7 @@ const stop: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "it has e
 
 /** Performs an action, and returns the options of the call to the runtime. */
 async function optionsOfCall(
-  traces?: Pick<Traces, "traceparent" | "actionSteps">,
+  traces?: Pick<Traces, "traceparent" | "actionSpans">,
   onReceived?: () => void,
 ): Promise<CriCallOptions | undefined> {
   const clock = new FakeClock();
@@ -42,20 +42,20 @@ test("the call of an action carries the span of the action", async () => {
     asked.push(input);
     return "00-1-2-01";
   };
-  const actionSteps = () => undefined;
-  expect(await optionsOfCall({ traceparent, actionSteps })).toMatchObject({ traceparent: "00-1-2-01" });
+  const actionSpans = () => undefined;
+  expect(await optionsOfCall({ traceparent, actionSpans })).toMatchObject({ traceparent: "00-1-2-01" });
   expect(asked).toEqual([[uid, stop]]);
 });
 
 test("without traces, and for what belongs to none, a call carries no span", async () => {
   expect(await optionsOfCall()).not.toHaveProperty("traceparent");
-  const ofNoStart = { traceparent: () => undefined, actionSteps: () => undefined };
+  const ofNoStart = { traceparent: () => undefined, actionSpans: () => undefined };
   expect(await optionsOfCall(ofNoStart)).not.toHaveProperty("traceparent");
 });
 
 test("a traced action reports its call before the runtime has it", async () => {
   const calls: string[] = [];
-  const steps = { onRuntimeCall: () => void calls.push("call"), onFileOperation: () => () => undefined };
-  await optionsOfCall({ traceparent: () => "00-1-2-01", actionSteps: () => steps }, () => calls.push("runtime"));
+  const spans = { onRuntimeCall: () => void calls.push("call"), onFileOperation: () => () => undefined };
+  await optionsOfCall({ traceparent: () => "00-1-2-01", actionSpans: () => spans }, () => calls.push("runtime"));
   expect(calls).toEqual(["call", "runtime"]);
 });

@@ -99,9 +99,9 @@ export function createActPort(
 function tracedDeps(deps: ActDeps, traces: AgentOptions["traces"], uid: PodUid, action: Action): ActDeps {
   const traceparent = traces?.traceparent(uid, action);
   if (traceparent === undefined) return deps;
-  const steps = traces?.actionSteps(uid, action);
-  const runtime = tracedRuntime(deps.runtime, { traceparent, onCall: steps?.onRuntimeCall });
-  return { ...deps, runtime, ...(steps && { disk: tracedDirs(deps.disk, steps.onFileOperation) }) };
+  const spans = traces?.actionSpans(uid, action);
+  const runtime = tracedRuntime(deps.runtime, { traceparent, onCall: spans?.onRuntimeCall });
+  return { ...deps, runtime, ...(spans && { disk: tracedDirs(deps.disk, spans.onFileOperation) }) };
 }
 
 /**

@@ -34,11 +34,11 @@ export interface FinishedPluginCall {
   readonly error: Error | undefined;
 }
 
-/** The steps of one action, each of which is a span. */
-export interface ActionSteps {
-  /** The action calls the runtime now: `prepare` has ended. Without effect for a further call. */
+/** Callbacks of one action, which make spans below its span. */
+export interface ActionSpans {
+  /** The action is about to call the runtime: its span `prepare` ends. Later calls have no effect. */
   onRuntimeCall(): void;
-  /** An operation on files begins. */
+  /** The action begins an operation on files. */
   onFileOperation: OnFileOperation;
 }
 
@@ -46,7 +46,7 @@ export interface ActionSteps {
  * One trace for each start of a pod: from when the node has accepted it until it is ready, or ends. It has a span for each action,
  * for each plugin of a network that the agent executes, for each step of a sync (observe, decide, report, act), and for each patch of the
  * status. `act` lasts until the results of its actions are recorded. Below an action are a span until it calls the runtime (`prepare`),
- * and one for each operation on files.
+ * and one for each operation on the pod's own files, of which a trace has at most 200.
  */
 export interface PodStartTraces {
   /**
@@ -55,8 +55,11 @@ export interface PodStartTraces {
    * Undefined for what belongs to no start.
    */
   traceparent(uid: PodUid, action: Action): string | undefined;
-  /** What makes spans below that of the action. Undefined for a start that is not traced, and for what belongs to none. */
-  actionSteps(uid: PodUid, action: Action): ActionSteps | undefined;
+  /**
+   * Reports what the action does until it calls the runtime, for spans below its own. Undefined if the start is not traced,
+   * and for an action of no start.
+   */
+  actionSpans(uid: PodUid, action: Action): ActionSpans | undefined;
   onObserved(observed: Pick<ObservedPod, "uid">, desired: DesiredPod | undefined): void;
   onStatusDecided(decided: { readonly uid: PodUid; readonly desired: DesiredPod; readonly status: PodStatus }): void;
   onActionStarted(started: Pick<ActionStarted, "uid" | "action">): void;
@@ -86,12 +89,14 @@ interface StartTrace {
   awaitedPatches: number;
   /** How many steps of syncs and patches of the status have been exported, or left out. */
   stepCount: number;
-  /** The same for the steps of actions: a volume may have many files. */
-  partCount: number;
+  /** The same for operations on files. */
+  fileSpanCount: number;
 }
 
 /** A pod that crashes again and again does not start, and would add steps to its trace for days. Its actions stay in the trace. */
 const MAX_STEPS = 200;
+/** A volume may have many files. */
+const MAX_FILE_SPANS = 200;
 const AWAITED_PATCHES = 2;
 
 /** The pod was deleted, or the node has ended it, before it was ready. */
@@ -113,8 +118,8 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
   const { now, randomHex } = options;
   const traces = createTraces(options);
   const { startOf, sampledOf } = traces;
-  const [steps, calls] = [createSyncSteps(now), createCallSpans(options)];
-  const { exportChild, exportStep, exportPart } = createChildExports(options);
+  const [steps, calls, childExports] = [createSyncSteps(now), createCallSpans(options), createChildExports(options)];
+  const { exportChild, exportStep } = childExports;
 
   function end(trace: StartTrace, error?: string): void {
     trace.state = "ended";
@@ -132,9 +137,9 @@ export function createPodStartTraces(options: PodStartTracesOptions): PodStartTr
       const spanId = calls.of(action)?.spanId ?? randomHex(8);
       return `00-${trace.traceId}-${spanId}-${trace.isSampled ? "01" : "00"}`;
     },
-    actionSteps(uid, action) {
+    actionSpans(uid, action) {
       const [trace, call] = [startOf(uid), calls.of(action)];
-      return trace?.isSampled && call ? stepsOfAction(call, now, (span) => exportPart(trace, span)) : undefined;
+      return trace?.isSampled && call ? spansBelow(call, trace, now, childExports) : undefined;
     },
     onObserved({ uid }, desired) {
       if (desired !== undefined) traces.begin(desired);
@@ -198,25 +203,35 @@ function createChildExports(options: Pick<PodStartTracesOptions, "export" | "ran
     exportStep(trace: StartTrace, span: ChildSpan): void {
       if (++trace.stepCount <= MAX_STEPS) exportChild(trace, span);
     },
-    /** The span is a part of an action. */
-    exportPart(trace: StartTrace, span: ChildSpan): void {
-      if (++trace.partCount <= MAX_STEPS) exportChild(trace, span);
+    exportFileSpan(trace: StartTrace, span: ChildSpan): void {
+      if (++trace.fileSpanCount <= MAX_FILE_SPANS) exportChild(trace, span);
     },
   };
 }
 
-function stepsOfAction(call: CallSpan, now: () => number, exportPart: (span: ChildSpan) => void): ActionSteps {
+function spansBelow(
+  call: CallSpan,
+  trace: StartTrace,
+  now: () => number,
+  { exportChild, exportFileSpan }: ReturnType<typeof createChildExports>,
+): ActionSpans {
   const { spanId: parentSpanId, startedAt } = call;
   let isPrepared = false;
   return {
     onRuntimeCall() {
-      if (!isPrepared) exportPart({ parentSpanId, name: "prepare", startedAt, endedAt: now() });
+      if (!isPrepared) exportChild(trace, { parentSpanId, name: "prepare", startedAt, endedAt: now() });
       isPrepared = true;
     },
     onFileOperation(name, path) {
       const began = now();
       return () =>
-        exportPart({ parentSpanId, name, startedAt: began, endedAt: now(), attributes: { "file.path": path } });
+        exportFileSpan(trace, {
+          parentSpanId,
+          name,
+          startedAt: began,
+          endedAt: now(),
+          attributes: { "file.path": path },
+        });
     },
   };
 }
@@ -319,7 +334,7 @@ function createTrace(
     state: "starting",
     awaitedPatches: AWAITED_PATCHES,
     stepCount: 0,
-    partCount: 0,
+    fileSpanCount: 0,
   };
 }
 

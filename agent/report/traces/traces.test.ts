@@ -149,16 +149,16 @@ test("what an action does before its call, and each operation on files, is a spa
   const { traces, spans, begin, run, decide, pass } = startTraces();
   decide({ phase: "Pending" });
   const action = begin();
-  const steps = traces.actionSteps(uid, action);
+  const below = traces.actionSpans(uid, action);
   pass(1);
-  const [onHostsWritten, onLogMade] = ["etc-hosts", "log"].map((path) => steps?.onFileOperation("makeFile", path));
+  const [onHostsWritten, onLogMade] = ["etc-hosts", "log"].map((path) => below?.onFileOperation("makeFile", path));
   pass(2);
   onLogMade?.();
   pass(3);
   onHostsWritten?.();
-  steps?.onRuntimeCall();
+  below?.onRuntimeCall();
   pass(4);
-  steps?.onRuntimeCall();
+  below?.onRuntimeCall();
   run({ ok: true }, action);
   const call = spans.find(({ name }) => name === "runtime.v1.RuntimeService/RunPodSandbox");
   const parts = spans.filter(({ parentSpanId }) => parentSpanId === call?.spanId);
@@ -169,22 +169,25 @@ test("what an action does before its call, and each operation on files, is a spa
   ]);
 });
 
-test("operations on many files leave the steps of the syncs in the trace", () => {
+test("of operations on many files the trace has 200, and all of its other spans", () => {
   const { traces, begin, decide, lines } = startTraces();
   decide({ phase: "Pending" });
-  const steps = traces.actionSteps(uid, begin());
-  for (let count = 0; count < 300; count++) steps?.onFileOperation("makeFile", "key")();
+  const actions = [begin(), begin()];
+  const [below, next] = actions.map((action) => traces.actionSpans(uid, action));
+  for (let count = 0; count < 300; count++) below?.onFileOperation("makeFile", "key")();
+  for (const spansBelow of [below, next]) spansBelow?.onRuntimeCall();
   traces.onSynced(uid, { startedMs: 0, endedMs: 0 });
   expect(lines().filter((line) => line.startsWith("makeFile"))).toHaveLength(200);
+  expect(lines().filter((line) => line.startsWith("prepare"))).toHaveLength(2);
   expect(lines().at(-1)).toStartWith("observe ");
 });
 
-test("an action of a start that is not traced, or of none, has no steps", () => {
+test("an action of a start that is not traced, or of none, has no spans below it", () => {
   const unlucky = startTraces({ samplingRatePerMillion: 400_000 });
   unlucky.decide({ phase: "Pending" });
-  expect(unlucky.traces.actionSteps(uid, unlucky.begin())).toBeUndefined();
+  expect(unlucky.traces.actionSpans(uid, unlucky.begin())).toBeUndefined();
   const { traces, newAction } = startTraces();
-  expect(traces.actionSteps(uid, newAction())).toBeUndefined();
+  expect(traces.actionSpans(uid, newAction())).toBeUndefined();
 });
 
 test("calls that belong to no start carry no span", () => {

@@ -71,10 +71,7 @@ const callOf = ({ what }: Step, awaited: readonly Step[]) => awaited.find((call)
 /** A patch of the status is held back for the next one while the start goes on: it explains no time before the last runtime call. */
 const isPatch = ({ what }: Step) => what === PATCH_STATUS;
 
-/**
- * A call to the runtime comes before the steps that surround it, a part of what comes before the call (`CALL: PART`) before
- * the call, and a patch behind the others.
- */
+/** From lowest to highest: a patch of the status, a step, a call to the runtime, a part of what comes before that call (`CALL: PART`). */
 function rankOf(step: Step, awaited: readonly Step[]): number {
   if (isPatch(step)) return 0;
   if (awaited.some(({ what }) => step.what.startsWith(`${what}: `))) return 3;

@@ -47,7 +47,7 @@ export function tracedSteps(
   return [...before.filter(({ from, until }) => until > from), ...steps, ...parts];
 }
 
-/** A part of what an action does before its call: an operation on files, or all the rest, which is no await. */
+/** A part of what an action does before its call: an operation on files, or all the rest of the time before the call. */
 function partOf(
   method: string,
   { name, attributes }: ReceivedSpan,

@@ -2,7 +2,12 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bootstrappedEtcdFolder, copyBootstrappedEtcd, storeBootstrappedEtcd } from "./bootstrapped-etcd.ts";
+import {
+  bootstrappedEtcdFolder,
+  copyBootstrappedEtcd,
+  removeOnFailure,
+  storeBootstrappedEtcd,
+} from "./bootstrapped-etcd.ts";
 
 let root = "";
 const path = (...names: readonly string[]) => join(root, ...names);
@@ -44,7 +49,17 @@ test("copies what was stored, and holes remain holes", async () => {
   ).toBe("entries");
 });
 
-test("two processes may store the same data at the same time", async () => {
+test("data that servers cannot start with is no longer stored", async () => {
+  await mkdir(path("damaged"));
+  await writeFile(path("damaged", "db"), "objects");
+  expect(await removeOnFailure(path("damaged"), async () => "ready")).toBe("ready");
+  expect(await readdir(path("damaged"))).toEqual(["db"]);
+  const attempt = removeOnFailure(path("damaged"), () => Promise.reject(new Error("etcd is not ready")));
+  expect(await attempt.catch(String)).toBe("Error: etcd is not ready");
+  expect(await readdir(root)).not.toContain("damaged");
+});
+
+test("concurrent stores of the same data keep one copy, and leave nothing else", async () => {
   await mkdir(path("twice"));
   await writeFile(path("twice", "db"), "objects");
   const target = path("both", "stored");

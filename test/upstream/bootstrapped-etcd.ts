@@ -9,7 +9,7 @@ import { apiServerArgs, controlPlaneFiles, etcdArgs } from "./control-plane-args
 /**
  * The folder in the cache for an etcd's data that holds what an API server creates at its first start: namespaces,
  * roles, priority levels. It differs for other programs and other flags; paths and ports of a control plane do not
- * matter. The folder may be absent.
+ * matter. The folder may be absent. Rejects if a program is absent.
  */
 export async function bootstrappedEtcdFolder(
   programs: string,
@@ -38,6 +38,19 @@ export async function copyBootstrappedEtcd(folder: string, etcdData: string): Pr
   return true;
 }
 
+/**
+ * Calls `start`, which starts servers with a copy of `folder`. If it rejects, removes `folder`, since its data may be
+ * damaged: the next start then has no copy.
+ */
+export async function removeOnFailure<T>(folder: string, start: () => Promise<T>): Promise<T> {
+  try {
+    return await start();
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
 /** Stores the data of an etcd that has ended. Another process may store the same at the same time. */
 export async function storeBootstrappedEtcd(etcdData: string, folder: string): Promise<void> {
   const parent = dirname(folder);
@@ -45,6 +58,8 @@ export async function storeBootstrappedEtcd(etcdData: string, folder: string): P
   const work = await mkdtemp(join(parent, ".storing-"));
   try {
     await copySparse(etcdData, join(work, "data"));
+    // etcd does not sync what it writes. A power cut must leave all of the stored data, or none.
+    await execa("sync", ["--file-system", work]);
     await rename(join(work, "data"), folder).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
     });
@@ -53,7 +68,7 @@ export async function storeBootstrappedEtcd(etcdData: string, folder: string): P
   }
 }
 
-/** etcd allocates 64 MB for its log, of which 200 kB are written. */
+/** etcd preallocates 64 MB of WAL and writes 200 kB. */
 async function copySparse(from: string, to: string): Promise<void> {
   await execa("cp", ["--recursive", "--sparse=always", "--no-target-directory", from, to]);
 }

@@ -52,7 +52,10 @@ const pluginsOfAbsentGroups = [
   "ValidatingAdmissionWebhook",
 ];
 
-/** Controllers of objects that no test creates. Each makes an account, a token and watches at its start. */
+/**
+ * Controllers that no test needs. Each makes an account, a token and watches at its start. Without
+ * clusterrole-aggregation-controller the ClusterRoles admin, edit and view are empty.
+ */
 const absentControllers = [
   "clusterrole-aggregation-controller",
   "cronjob-controller",

@@ -6,7 +6,12 @@ import type { BedResources } from "../bed/cleanup/bed-resources.ts";
 import { cleanUp } from "../bed/cleanup/clean-up.ts";
 import { type PackageSet, unpackPackages } from "../bed/packages.ts";
 import { pickPorts } from "../bed/ports.ts";
-import { bootstrappedEtcdFolder, copyBootstrappedEtcd, storeBootstrappedEtcd } from "./bootstrapped-etcd.ts";
+import {
+  bootstrappedEtcdFolder,
+  copyBootstrappedEtcd,
+  removeOnFailure,
+  storeBootstrappedEtcd,
+} from "./bootstrapped-etcd.ts";
 import {
   apiServerArgs,
   type ControlPlaneComponent,
@@ -16,7 +21,9 @@ import {
   etcdArgs,
   serverHosts,
 } from "./control-plane-args.ts";
-import { type Daemon, restartOnExit, sendRequest, startDaemon, type TlsOptions, waitUntilReady } from "./daemon.ts";
+import { type Daemon, restartOnExit, startDaemon, type TlsOptions, waitUntilReady } from "./daemon.ts";
+import { compactStore, deleteKey } from "./etcd-client.ts";
+import { kubeconfig } from "./kubeconfig.ts";
 import { type CertificateAuthority, createCertificateAuthority, createSigningKey, type KeyPair } from "./pki.ts";
 import { ensurePrograms } from "./programs.ts";
 import { type Relay, startRelay } from "./tcp-relay.ts";
@@ -190,29 +197,13 @@ async function launch(
   { components, flags = {} }: ControlPlaneOptions & { readonly components: readonly ControlPlaneComponent[] },
   running: Pick<Daemon, "end">[],
 ): Promise<CoreServers> {
-  const { plan, server, tls, programs } = setup;
-  const start = (program: string, args: readonly string[], env?: Readonly<Record<string, string>>) =>
-    startDaemon(join(programs, program), args, logFile(setup, program), env);
-  // Other flags of the API server may create other objects.
-  const bootstrapped = flags["kube-apiserver"] === undefined ? await bootstrappedEtcdFolder(programs) : undefined;
-  const isCopied = bootstrapped !== undefined && (await copyBootstrappedEtcd(bootstrapped, plan.files.etcdData));
-  const etcd = await restartable(async () => {
-    const daemon = start("etcd", etcdArgs(plan));
-    await waitUntilReady(daemon, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
-    return daemon;
-  });
-  const apiServer = await restartable(async () => {
-    const args = [...apiServerArgs(plan), ...(flags["kube-apiserver"] ?? [])];
-    const daemon = start("kube-apiserver", args, rareGarbageCollection);
-    await waitUntilReady(daemon, `${server}/readyz`, tls);
-    return daemon;
-  });
-  for (const each of [etcd, apiServer]) running.push({ end: (signal) => each.daemon.end(signal) });
-  if (bootstrapped !== undefined && !isCopied) await keepBootstrappedEtcd({ etcd, apiServer }, plan, bootstrapped);
+  const { plan, server, tls } = setup;
+  const { etcd, apiServer } = await startCoreServers(setup, flags["kube-apiserver"], running);
   await Promise.all(
     components.map(async (component) => {
       const args = [...componentArgs(component, plan), ...(flags[component] ?? [])];
-      running.push(await startComponent(() => start(component, args), plan.ports[component], tls));
+      const start = () => startProgram(setup, component, args);
+      running.push(await startComponent(start, plan.ports[component], tls));
     }),
   );
   // The controllers start one after the other. Once this account exists, the namespace accepts pods.
@@ -221,12 +212,51 @@ async function launch(
   return { etcd, apiServer };
 }
 
-/** At its start the API server spends a sixth of its CPU time on garbage. */
+/**
+ * Starts etcd and the API server, if possible with what an earlier API server has created. `flags` are additional ones of
+ * the API server. Other flags may create other objects, so such an API server creates its own.
+ */
+async function startCoreServers(
+  setup: ControlPlaneSetup,
+  flags: readonly string[] | undefined,
+  running: Pick<Daemon, "end">[],
+): Promise<CoreServers> {
+  const { plan, server, tls, programs } = setup;
+  const bootstrapped = flags === undefined ? await bootstrappedEtcdFolder(programs) : undefined;
+  const isCopied = bootstrapped !== undefined && (await copyBootstrappedEtcd(bootstrapped, plan.files.etcdData));
+  const start = async (): Promise<CoreServers> => {
+    const etcd = await restartable(async () => {
+      const daemon = startProgram(setup, "etcd", etcdArgs(plan));
+      await waitUntilReady(daemon, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
+      return daemon;
+    });
+    const apiServer = await restartable(async () => {
+      const args = [...apiServerArgs(plan), ...(flags ?? [])];
+      const daemon = startProgram(setup, "kube-apiserver", args, rareGarbageCollection);
+      await waitUntilReady(daemon, `${server}/readyz`, tls);
+      return daemon;
+    });
+    return { etcd, apiServer };
+  };
+  const servers = isCopied ? await removeOnFailure(bootstrapped, start) : await start();
+  for (const each of [servers.etcd, servers.apiServer]) running.push({ end: (signal) => each.daemon.end(signal) });
+  if (bootstrapped !== undefined && !isCopied) await keepBootstrappedEtcd(servers, plan, bootstrapped);
+  return servers;
+}
+
+const startProgram = (
+  setup: ControlPlaneSetup,
+  program: string,
+  args: readonly string[],
+  env?: Readonly<Record<string, string>>,
+) => startDaemon(join(setup.programs, program), args, logFile(setup, program), env);
+
+/** At its start the API server spends a sixth of its CPU time in garbage collection. */
 const rareGarbageCollection = { GOGC: "400" };
 
 /**
- * Stores the data of etcd for later starts, without the authority of this control plane. Each API server writes its own
- * when it starts.
+ * Stores etcd's data for later starts, without the client CA of this control plane (ConfigMap
+ * extension-apiserver-authentication): each API server writes its own.
  */
 async function keepBootstrappedEtcd(
   { etcd, apiServer }: CoreServers,
@@ -235,7 +265,7 @@ async function keepBootstrappedEtcd(
 ): Promise<void> {
   await apiServer.daemon.end("SIGKILL");
   const key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
-  await callEtcd(`http://127.0.0.1:${ports.etcd}`, "/v3/kv/deleterange", { key: btoa(key) });
+  await deleteKey(`http://127.0.0.1:${ports.etcd}`, key);
   await etcd.daemon.end("SIGTERM");
   await storeBootstrappedEtcd(files.etcdData, folder);
   await etcd.start();
@@ -343,24 +373,6 @@ async function startComponent(start: () => Daemon, port: number, tls: TlsOptions
   return restartOnExit(daemon, start);
 }
 
-/** A kubeconfig with inline credentials, as JSON, which is valid YAML. */
-function kubeconfig(server: string, ca: string, identity: KeyPair | { readonly token: string }): string {
-  const base64 = (text: string) => Buffer.from(text).toString("base64");
-  const user =
-    "token" in identity
-      ? { token: identity.token }
-      : { "client-certificate-data": base64(identity.cert), "client-key-data": base64(identity.key) };
-  const config = {
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name: "test", cluster: { server, "certificate-authority-data": base64(ca) } }],
-    users: [{ name: "user", user }],
-    contexts: [{ name: "test", context: { cluster: "test", user: "user" } }],
-    "current-context": "test",
-  };
-  return `${JSON.stringify(config, null, 2)}\n`;
-}
-
 async function kubectl(
   args: readonly string[],
   { version = "1.36", kubeconfig: path = "", input = "" }: KubectlOptions,
@@ -369,17 +381,4 @@ async function kubectl(
   const own = [`--kubeconfig=${path}`, `--cache-dir=${cache}`];
   const { stdout } = await execa(await kubectlProgram(version), [...own, ...args], { input });
   return stdout;
-}
-
-/** Reads etcd's current revision and compacts up to it. */
-async function compactStore(etcd: string): Promise<void> {
-  const { header } = await callEtcd(etcd, "/v3/maintenance/status", {});
-  await callEtcd(etcd, "/v3/kv/compaction", { revision: header.revision, physical: true });
-}
-
-/** Sends a request to etcd's JSON gateway. */
-async function callEtcd(etcd: string, path: string, body: unknown) {
-  const { status, text } = await sendRequest(`${etcd}${path}`, { body });
-  if (status !== 200) throw new Error(`etcd answered ${path} with ${status}: ${text}`);
-  return JSON.parse(text) as { readonly header: { readonly revision: string } };
 }

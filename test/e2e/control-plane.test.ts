@@ -143,21 +143,24 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
   afterEach(() => rm(folder, { recursive: true }));
 
   test(
-    "has the objects of an earlier first start, and its own certificate authority",
+    "a later control plane has the objects of the first one, and its own client CA",
     async () => {
-      const start = () => startControlPlane({ stateDir: folder, components: [] });
-      const read = async (plane: ControlPlane) => {
-        const uid = await plane.kubectl(["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"]);
-        const argv = ["get", "configmap", "--namespace=kube-system", "extension-apiserver-authentication"];
-        await plane.kubectl(["wait", "--for=create", ...argv.slice(1), "--timeout=30s"]);
-        const ca = await plane.kubectl([...argv, "--output=jsonpath={.data.client-ca-file}"]);
-        expect(ca.trim()).toBe(plane.ca.trim());
-        await plane.stop();
-        return uid;
+      const startAndRead = async () => {
+        const plane = await startControlPlane({ stateDir: folder, components: [] });
+        try {
+          const uid = await plane.kubectl(["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"]);
+          const configMap = ["configmap", "--namespace=kube-system", "extension-apiserver-authentication"];
+          await plane.kubectl(["wait", "--for=create", ...configMap, "--timeout=30s"]);
+          const ca = await plane.kubectl(["get", ...configMap, "--output=jsonpath={.data.client-ca-file}"]);
+          expect(ca.trim()).toBe(plane.ca.trim());
+          return uid;
+        } finally {
+          await plane.stop();
+        }
       };
-      const uid = await read(await start());
+      const uid = await startAndRead();
       expect(uid).not.toBe("");
-      expect(await read(await start())).toBe(uid);
+      expect(await startAndRead()).toBe(uid);
     },
     BUILD_TIMEOUT_MS,
   );

@@ -45,7 +45,7 @@ export function containerdContract(version: ContainerdVersion): void {
     test.skip(`containerd ${version}: a container runtime needs root`, () => {});
     return;
   }
-  runtimeContract(`containerd ${version}`, async () => {
+  runtimeContract(`containerd ${version}`, "containerd-events", async () => {
     const fixture = await startFixture(version);
     return {
       runtime: fixture.runtime,
@@ -54,7 +54,6 @@ export function containerdContract(version: ContainerdVersion): void {
       hasLoggedReady: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
       features: featuresOf(version),
       answers,
-      source: "containerd-events",
       end: fixture.end,
     };
   });
@@ -71,7 +70,7 @@ export function criEventsContract(version: ContainerdVersion): void {
     test.skip(`${name}: a container runtime needs root`, () => {});
     return;
   }
-  runtimeContract(name, async () => {
+  runtimeContract(name, "cri-events", async () => {
     const fixture = await startFixture(version);
     const { version: ownVersion } = fixture.runtime;
     const clock = createClock();
@@ -90,7 +89,6 @@ export function criEventsContract(version: ContainerdVersion): void {
       hasLoggedReady: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
       features: featuresOf(version),
       answers,
-      source: "cri-events",
       async end() {
         channel.close();
         await fixture.end();

@@ -9,7 +9,7 @@ const image = "berth.test/busybox:1";
 const EXIT_LAG_MS = 20;
 
 for (const source of ["cri-events", "containerd-events"] as const)
-  runtimeContract(`the fake runtime with ${source}`, async () => {
+  runtimeContract(`the fake runtime with ${source}`, source, async () => {
     const runtime = new FakeRuntime({ clock: createClock(), source, exitLagMs: () => EXIT_LAG_MS });
     runtime.addImage(image);
     runtime.imageGroups.set(4242n, [50_000n]);
@@ -22,7 +22,6 @@ for (const source of ["cri-events", "containerd-events"] as const)
       hasLoggedReady: async () => true,
       features: { userNamespaces: true, recursiveReadOnlyMounts: true, supplementalGroupsPolicy: true },
       answers: { sandboxStats: "listed", sandboxUpdate: "accepted" },
-      source,
       end: async () => {},
     };
   });

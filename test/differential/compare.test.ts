@@ -244,7 +244,7 @@ test("accepts that one kubelet run misses a crash loop's second wait and the oth
   expect(found(rows({}), rows({}), rows(waitOf("init-loop_NAMESPACE(another)")(20)))).toEqual(["difference"]);
 });
 
-test("counts that no run of the kubelet bounds are bounded by the period of the probe, or by the back-off", () => {
+test("the counts of probe events and of tries of a subPath have a limit", () => {
   const found = (pod: string, field: string, kubelet: string | undefined, berth: string | undefined) => {
     const rowOf = (value: string | undefined) => rows(value === undefined ? {} : { [field]: value });
     const runs = { pod, kubelet: joinRuns([rowOf(kubelet)]), berth: rowOf(berth) };
@@ -262,7 +262,7 @@ test("counts that no run of the kubelet bounds are bounded by the period of the 
   const ofSubPath =
     'event Warning Failed spec.containers{absolute}: Error: failed to prepare subPath for volumeMount "data" of container "absolute"';
   const pod = "sub-paths-that-leave-the-volume";
-  expect(excused((value) => found(pod, ofSubPath, undefined, value))).toEqual(["×1", "×2", "×3"]);
+  expect(excused((value) => found(pod, ofSubPath, undefined, value))).toEqual(["×1", "×2", "×3", "×4"]);
   const canceled = `${probe}rpc error: code = Canceled desc = context canceled`;
   expect(excused((value) => found("ready-by-exec", canceled, value, undefined))).toEqual(["×1", "×2", "×3"]);
   expect(found("ready-by-exec", canceled, "×1", "×2")).toEqual(["difference"]);

@@ -89,7 +89,8 @@ function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, i
     end: isSame && ended !== undefined && !isDeepStrictEqual(end, ended),
     "end before the last start":
       isNext && ended !== undefined && endBefore !== undefined && !isDeepStrictEqual(endBefore, ended),
-    "having ended before": is !== undefined && is.restartCount > was.restartCount && endBefore === undefined,
+    // A container that restarted has ended: lastState.terminated is set.
+    "lastState after a restart": is !== undefined && is.restartCount > was.restartCount && endBefore === undefined,
     "last end":
       isSame && end === undefined && isNonEmpty(was.lastState) && !isDeepStrictEqual(is.lastState, was.lastState),
     readiness: stillRuns && was.ready && !is.ready && !isTerminating,

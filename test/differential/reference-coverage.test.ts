@@ -4,7 +4,7 @@ import { readCgroupRecording } from "./cgroups/cgroup-recording.ts";
 import { readRecording } from "./kubelet-recording.ts";
 import { linesOfCgroups, linesOfRows, showsObservable } from "./recorded-observables.ts";
 import { COVERED_ROWS, referenceCoverage } from "./reference-coverage.ts";
-import { asUsual, type ReferenceRow } from "./reference-rows/reference-row.ts";
+import { notObservable, type ReferenceRow } from "./reference-rows/reference-row.ts";
 
 const names = allCases.map(({ name }) => name);
 const [rows, ...cgroups] = await Promise.all([
@@ -25,14 +25,14 @@ function faultsOf([row, what, shown]: ReferenceRow): readonly string[] {
   const faults = pods.flatMap(([pod, observables]) => {
     const lines = linesOf(pod);
     if (lines.length === 0) return [`${pod} is not recorded`];
-    const all = observables === asUsual ? [] : [observables].flat();
+    const all = observables === notObservable ? [] : [observables].flat();
     const missing = all.filter((each) => !showsObservable(lines, each)).map((each) => `${pod} does not show ${each}`);
     const isPlain = plainPods.some(
       (plain) => plain !== pod && all.every((each) => showsObservable(linesOf(plain), each)),
     );
     return all.length > 0 && isPlain && !plainPods.includes(pod) ? [`a plain pod shows what ${pod} shows`] : missing;
   });
-  const isShown = pods.some(([, observables]) => observables !== asUsual);
+  const isShown = pods.some(([, observables]) => observables !== notObservable);
   return [...faults, ...(isShown ? [] : ["no pod shows it"])].map((fault) => `${row} ${what}: ${fault}`);
 }
 

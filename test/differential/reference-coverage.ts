@@ -1,7 +1,10 @@
+import { cgroupsRows } from "./reference-rows/cgroup-rows.ts";
 import { containersRows, imagesRows, sandboxesRows } from "./reference-rows/container-rows.ts";
 import { admissionRows, nodeRows, podLifecycleRows, statusesRows } from "./reference-rows/pod-rows.ts";
+import { probesRows } from "./reference-rows/probe-rows.ts";
 import type { ReferenceRow } from "./reference-rows/reference-row.ts";
-import { cgroupsRows, probesRows, terminationsRows } from "./reference-rows/termination-rows.ts";
+import { resizesRows } from "./reference-rows/resize-rows.ts";
+import { terminationsRows } from "./reference-rows/termination-rows.ts";
 import { volumesRows } from "./reference-rows/volume-rows.ts";
 
 /** The rows of the reference, first and last, that this list covers. */
@@ -22,6 +25,7 @@ export const referenceCoverage: readonly ReferenceRow[] = [
   ...sandboxesRows,
   ...containersRows,
   ...terminationsRows,
+  ...resizesRows,
   ...probesRows,
   ...cgroupsRows,
   ...volumesRows,

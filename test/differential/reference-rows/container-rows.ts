@@ -1,5 +1,5 @@
 // What pods show of images, sandboxes and containers.
-import { asUsual, dependsOnNode, internal, type ReferenceRow } from "./reference-row.ts";
+import { dependsOnNode, internal, notObservable, type ReferenceRow } from "./reference-row.ts";
 
 export const imagesRows: readonly ReferenceRow[] = [
   [
@@ -9,7 +9,7 @@ export const imagesRows: readonly ReferenceRow[] = [
       "image-never-there": "state.waiting.reason = ErrImageNeverPull",
       "image-always-pulled": 'Pulling image "REGISTRY/berth.test/always:1" = ×1',
       "image-pulled-once": 'Successfully pulled image "REGISTRY/berth.test/once:1"',
-      "image-never-pulled": asUsual,
+      "image-never-pulled": notObservable,
       "pull-latest": 'Failed to pull image "REGISTRY/berth.test/always": rpc error: code = NotFound',
       "image-by-digest": "imageID = REGISTRY/berth.test/by-digest@sha256:MANIFEST-OF berth.test/by-digest:1",
     },
@@ -93,8 +93,8 @@ export const sandboxesRows: readonly ReferenceRow[] = [
       hostname: "inside main: hostname = own-name",
       "hostname-as-fqdn": "inside main: hostname = own-name.sub.NAMESPACE.svc.cluster.local",
       "hostname-as-fqdn-too-long": "failed to construct FQDN from pod hostname and cluster domain",
-      ports: asUsual,
-      "safe-sysctl": asUsual,
+      ports: notObservable,
+      "safe-sysctl": notObservable,
       "runtime-class": "allocatedResources.cpu = 10m",
     },
   ],
@@ -321,7 +321,7 @@ export const containersRows: readonly ReferenceRow[] = [
       "default-view": "inside main: mount /sys/firmware = tmpfs ro",
       "root-with-run-as-non-root": "container has runAsNonRoot and image will run as root",
       "root-by-name": "image has non-numeric user (sailor), cannot verify user is non-root",
-      "selinux-label": asUsual,
+      "selinux-label": notObservable,
       "no-privilege-escalation": "inside main: status NoNewPrivs = 1",
     },
   ],
@@ -332,7 +332,7 @@ export const containersRows: readonly ReferenceRow[] = [
       "seccomp-of-the-runtime": "inside main: status Seccomp = 2",
       "seccomp-missing": 'cannot load seccomp profile "ROOT/seccomp/none.json"',
       "seccomp-off": "inside main: status Seccomp = 0",
-      "apparmor-off": asUsual,
+      "apparmor-off": notObservable,
       "apparmor-unsupported": "Cannot enforce AppArmor",
     },
   ],

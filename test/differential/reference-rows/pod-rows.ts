@@ -1,5 +1,5 @@
 // What pods show of their admission, life and status.
-import { asUsual, dependsOnNode, internal, needsRestart, type ReferenceRow } from "./reference-row.ts";
+import { dependsOnNode, internal, needsRestart, notObservable, type ReferenceRow } from "./reference-row.ts";
 
 export const nodeRows: readonly ReferenceRow[] = [
   [
@@ -30,7 +30,7 @@ export const admissionRows: readonly ReferenceRow[] = [
     "sysctls",
     {
       "unsafe-sysctl": 'forbidden sysctl: "kernel.msgmax" not allowlisted',
-      "safe-sysctl": asUsual,
+      "safe-sysctl": notObservable,
       "sysctls-with-slashes": "inside main: args = 20000 30000",
     },
   ],
@@ -242,7 +242,7 @@ export const statusesRows: readonly ReferenceRow[] = [
     "readiness at once",
     {
       "ready-by-exec": "Readiness probe errored and resulted in unknown state: rpc error: code = Canceled",
-      startup: asUsual,
+      startup: notObservable,
       "gate-opened": "later conditions[Ready].status = True",
     },
   ],

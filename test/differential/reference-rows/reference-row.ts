@@ -3,13 +3,12 @@
  * each with what it shows, or one sentence with the reason why no pod can.
  *
  * The test holds that the recordings of the kubelet have what each pod shows here, and that the two pods without any feature
- * do not show it as well. It does not hold that the pod shows the whole row, nor that the kubelet shows it because of the
- * feature: that is the judgement of who adds the row.
+ * do not show it as well. Whether the pod shows the whole row, and because of the feature, the author of the row decides.
  */
 export type ReferenceRow = readonly [
   row: number,
   what: string,
-  shown: Readonly<Record<string, Observables | typeof asUsual>> | string,
+  shown: Readonly<Record<string, Observables | typeof notObservable>> | string,
 ];
 
 /**
@@ -22,7 +21,7 @@ type Observables = string | readonly string[];
  * The pod shows nothing that a pod without the feature does not show. Only its manifest says that it has the feature; beside
  * the kubelet it shows that Berth accepts the feature and runs the pod all the same.
  */
-export const asUsual = Symbol("as a pod without the feature");
+export const notObservable = Symbol("as a pod without the feature");
 
 export const dependsOnNode =
   "It depends on the node's free resources, which cannot be made equal for three nodes on one machine.";

@@ -31,8 +31,8 @@ export function readConditionSources(): ConditionSources {
 }
 
 /**
- * `files`: the modules that make conditions. `read` returns the source of a module. `followsSpreads`: with what is named after
- * `...`. No condition needs that, and four would have another description, so that their recordings would be stale.
+ * `files`: the modules that make conditions. `read` returns the source of a module. `followsSpreads`: also follow
+ * names after `...`. The conditions do not need it, and four descriptions, and so four recordings, would become stale.
  */
 export function createConditionSources(
   files: readonly string[],

@@ -57,16 +57,16 @@ function flatten(value: unknown, path: string): readonly (readonly [string, stri
 }
 
 /**
- * Whether the lines have the text of an observable, all values of one field alike. A word or a number of it is a whole one:
+ * Whether the lines have the text of an observable, all values of one field alike. The text ends where a word or number ends:
  * `exitCode = 1` is not in `exitCode = 137`. An observable `without TEXT` is shown where no line has the text.
  */
 export function showsObservable(lines: readonly (readonly string[])[], observable: string): boolean {
   if (observable.startsWith(WITHOUT))
     return !lines.flat().some((line) => line.includes(observable.slice(WITHOUT.length)));
-  return lines.some((values) => values.every((line) => hasWhole(line, observable)));
+  return lines.some((values) => values.every((line) => hasTextToWordEnd(line, observable)));
 }
 
-function hasWhole(line: string, text: string): boolean {
+function hasTextToWordEnd(line: string, text: string): boolean {
   for (let at = line.indexOf(text); at >= 0; at = line.indexOf(text, at + 1))
     if (!/^\w/.test(line.slice(at + text.length)) || !/\w$/.test(text)) return true;
   return false;

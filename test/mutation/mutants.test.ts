@@ -104,7 +104,7 @@ test("the document counts the faults by the suite that found them, and lists the
 
     \`bun test/mutation/run.ts 2 3\` on 1970-01-01, on commit abc, plants 2 of 9 possible faults in
     \`agent/decide\` and \`agent/observed\`, one at a time. The suites run in this order until one fails twice, or runs out of
-    time twice: only this first suite counts as the one that has found the fault, whether or not a later one would find it, too.
+    time twice: only this first suite counts as the one that has found the fault; later suites do not run for it.
 
     | first suite | faults found |
     |---|---|

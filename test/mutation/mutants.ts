@@ -24,7 +24,7 @@ const OPERATORS: Readonly<Record<string, string>> = {
 
 /**
  * All faults that can be planted in a file: another comparison, `&&` for `||`, a negated condition, the other boolean, a
- * number one greater, a list without its first element, no call where a statement is one. Throws an error if the file is
+ * number one greater, a list without its first element, a statement that is a call left out. Throws an error if the file is
  * not TypeScript.
  */
 export function mutantsOf(path: string, source: string): readonly Mutant[] {

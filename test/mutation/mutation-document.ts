@@ -39,7 +39,7 @@ export function mutationDocument(
     "",
     `\`bun test/mutation/run.ts ${findings.length} ${seed}\` on ${date.toISOString().slice(0, 10)}, on commit ${commit}, plants ${findings.length} of ${all} possible faults in`,
     "`agent/decide` and `agent/observed`, one at a time. The suites run in this order until one fails twice, or runs out of",
-    "time twice: only this first suite counts as the one that has found the fault, whether or not a later one would find it, too.",
+    "time twice: only this first suite counts as the one that has found the fault; later suites do not run for it.",
     "",
     "| first suite | faults found |",
     "|---|---|",

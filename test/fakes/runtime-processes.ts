@@ -172,7 +172,7 @@ export class FakeProcesses {
     if (!isRunning(container) || timeoutSeconds <= 0) return this.kill(container);
     if (this.#programOf(container).onTerm !== "ignores") {
       this.exit(container, 143);
-      return exitShown(container);
+      return untilExitShown(container);
     }
     return new Promise((resolve) => {
       const kill = () => void this.kill(container);
@@ -190,7 +190,7 @@ export class FakeProcesses {
     const ends = this.containersOf(sandbox).map((container) => this.kill(container));
     if (ends.some((end) => end !== undefined)) await Promise.all(ends);
     this.exitSandbox(sandbox);
-    const sandboxEnd = exitShown(sandbox);
+    const sandboxEnd = untilExitShown(sandbox);
     if (sandboxEnd !== undefined) await sandboxEnd;
     if (this.#network !== undefined && !usesHostNetwork(sandbox.config))
       await this.#network.tearDown(sandbox.id, sandbox.config);
@@ -204,11 +204,11 @@ export class FakeProcesses {
     });
   }
 
-  /** Kills a container. The result is undefined if the call that kills it does not wait for the status. */
+  /** Kills a container. Undefined if the call returns at once. */
   kill(container: FakeContainer): Promise<void> | undefined {
     if (isRunning(container) || container.state === ContainerState.CONTAINER_UNKNOWN)
       this.#exited(container, { exitCode: 137, reason: "Error", message: "" });
-    return exitShown(container);
+    return untilExitShown(container);
   }
 
   /** Removes a container. As in containerd, the call fails while the status says that it runs. */
@@ -270,7 +270,7 @@ export class FakeProcesses {
 }
 
 /** What a call that stops something waits for: the status that shows the exit, unless the task is deleted already. */
-const exitShown = ({ unshownExit }: FakeSandbox | FakeContainer): Promise<void> | undefined =>
+const untilExitShown = ({ unshownExit }: FakeSandbox | FakeContainer): Promise<void> | undefined =>
   unshownExit?.hasTask === true ? unshownExit.shown : undefined;
 
 const sandboxId = (number: number) => `sandbox-${number}` as SandboxId;

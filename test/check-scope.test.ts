@@ -3,15 +3,19 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { decideScope, readScope, recordPass, type Snapshot, takeSnapshot } from "./check-scope.ts";
+import { decideScope, pathsToLint, readScope, recordPass, type Snapshot, takeSnapshot } from "./check-scope.ts";
 import { runSuite } from "./suite.ts";
 import { findTests, limitToAffected, testSuite } from "./suites.ts";
 
 test.each([
   [undefined, undefined, { allBecause: "no check has passed in this clone yet" }],
   ["5c34", undefined, { allBecause: "Git cannot compare with the last check that passed" }],
-  ["5c34", [], { since: "5c34" }],
-  ["5c34", ["agent/decide/pod/pod.ts", "README.md", "docs/benchmarks/api.json"], { since: "5c34" }],
+  ["5c34", [], { since: "5c34", changed: [] }],
+  [
+    "5c34",
+    ["agent/decide/pod/pod.ts", "docs/a.json"],
+    { since: "5c34", changed: ["agent/decide/pod/pod.ts", "docs/a.json"] },
+  ],
   ["5c34", ["agent/main.ts", "package-lock.json"], { allBecause: "package-lock.json has changed" }],
   ["5c34", ["test/golden/differential/a.json"], { allBecause: "test/golden/differential/a.json has changed" }],
   ["5c34", ["setup.mjs"], { allBecause: "setup.mjs has changed" }],
@@ -146,4 +150,15 @@ test("a check runs all tests when Git has lost the last snapshot, and without Gi
   await rm(join(root, ".git"), { recursive: true });
   expect(await takeSnapshot(root)).toEqual({ problem: expect.stringContaining("not a git repository") });
   expect(await scopeNow()).toEqual(lost);
+});
+
+test("lints what has changed and what imports it, also a file that Git does not know yet, and one whose import is gone", async () => {
+  expect(await pathsToLint(root, [])).toEqual([]);
+  expect(await pathsToLint(root, ["README.md"])).toEqual([]);
+  expect(await pathsToLint(root, ["host/a.test.ts"])).toEqual(["host/a.test.ts"]);
+  await mkdir(join(root, "cni"));
+  await write("cni/new.ts", 'export { a } from "../host/a.ts";\n');
+  expect(await pathsToLint(root, ["host/a.ts"])).toEqual(["cni/new.ts", "host/a.test.ts", "host/a.ts"]);
+  await rm(join(root, "host/b.ts"));
+  expect(await pathsToLint(root, ["host/b.ts"])).toEqual(["host/b.test.ts"]);
 });

@@ -1,14 +1,17 @@
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { execa } from "execa";
 import { ifAbsent } from "./bed/if-absent.ts";
 
 /**
- * Which tests a quick check runs. `since`: those that a change after this commit can affect; `allBecause`: all of them, for
- * this reason.
+ * What a quick check runs. `since`: the tests that a change after this commit can affect, and the linter on what may differ
+ * because of the paths that have `changed`; `allBecause`: everything, for this reason.
  */
-export type CheckScope = { readonly since: string } | { readonly allBecause: string };
+export type CheckScope =
+  | { readonly since: string; readonly changed: readonly string[] }
+  | { readonly allBecause: string };
 
 /** The files of the clone as a commit of no branch, or what Git says against it. */
 export type Snapshot = { readonly commit: string } | { readonly problem: string };
@@ -27,7 +30,7 @@ export function decideScope(checked: string | undefined, changed: readonly strin
   if (checked === undefined) return { allBecause: "no check has passed in this clone yet" };
   if (changed === undefined) return { allBecause: "Git cannot compare with the last check that passed" };
   const other = changed.find((path) => !path.endsWith(".ts") && !document.test(path));
-  return other === undefined ? { since: checked } : { allBecause: `${other} has changed` };
+  return other === undefined ? { since: checked, changed } : { allBecause: `${other} has changed` };
 }
 
 /** Compares the clone `root`, of which `now` is the snapshot, with the last check that passed there. */
@@ -35,6 +38,22 @@ export async function readScope(root: string, now: Snapshot): Promise<CheckScope
   const checked = (await readFile(recordOf(root), "utf8").catch(ifAbsent(""))).trim();
   if (checked === "") return decideScope(undefined, undefined);
   return decideScope(checked, "commit" in now ? await changedPaths(root, checked, now.commit) : undefined);
+}
+
+/**
+ * The TypeScript files of the clone `root` that a linter with types may judge otherwise after a change of the paths `changed`:
+ * the changed ones, and those that import one of them, or another file of its name. Rejects if Git fails.
+ */
+export async function pathsToLint(root: string, changed: readonly string[]): Promise<readonly string[]> {
+  const names = changed.filter((path) => path.endsWith(".ts")).map((path) => basename(path));
+  if (names.length === 0) return [];
+  const patterns = [...new Set(names)].flatMap((name) => ["-e", `/${name}"`]);
+  const argv = ["grep", "--untracked", "--files-with-matches", "--null", "--fixed-strings", ...patterns, "--", "*.ts"];
+  const { exitCode, stdout, stderr } = await execa("git", argv, { cwd: root, reject: false });
+  // 1: no file imports any of them.
+  if (exitCode !== 0 && exitCode !== 1) throw new Error(`git grep: ${stderr}`);
+  const own = changed.filter((path) => path.endsWith(".ts") && existsSync(join(root, path)));
+  return [...new Set([...own, ...stdout.split("\0").filter((path) => path !== "")])].toSorted();
 }
 
 /** Writes down that a check of the snapshot `commit` has passed. */

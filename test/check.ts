@@ -2,7 +2,7 @@ import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ifAbsent } from "./bed/if-absent.ts";
-import { type CheckScope, readScope, recordPass, type Snapshot, takeSnapshot } from "./check-scope.ts";
+import { type CheckScope, pathsToLint, readScope, recordPass, type Snapshot, takeSnapshot } from "./check-scope.ts";
 import { createInterruption, type Interruption } from "./interruption.ts";
 import { reducedBy } from "./run-size.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
@@ -64,8 +64,10 @@ export async function check(
       ...groups(others).map((suite) => limitToAffected(suite, since)),
     ];
   };
-  const tests = scope !== undefined && "since" in scope ? affectedGroups(scope.since) : groups(quick);
-  return await Promise.all([...staticSuites(), ...tests].map(run));
+  if (scope === undefined || "allBecause" in scope)
+    return await Promise.all([...staticSuites(), ...groups(quick)].map(run));
+  const linted = await pathsToLint(".", scope.changed);
+  return await Promise.all([...staticSuites(linted), ...affectedGroups(scope.since)].map(run));
 }
 
 /** Splits files into groups, without those that would be empty. */
@@ -116,7 +118,7 @@ async function scopeFor(args: readonly string[], now: Snapshot): Promise<CheckSc
 
 const describeScope = (scope: CheckScope) =>
   "since" in scope
-    ? "runs the tests that a change since the last pass can affect; `npm run check -- --all` runs all"
+    ? "runs the tests, and lints the files, that a change since the last pass can affect; `npm run check -- --all` runs all"
     : `runs all tests: ${scope.allBecause}`;
 
 /** Records a pass. One that had tried less by a variable of the environment is not recorded. Returns why not. */

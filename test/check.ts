@@ -1,4 +1,4 @@
-import { mkdtemp, readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ifAbsent } from "./bed/if-absent.ts";
@@ -142,6 +142,8 @@ if (import.meta.main) {
   console.log(describeScope(scope));
   const outcomes = await check(files, reports, console.log, interruption, { env: QUICK_ENV, scope });
   await announceFailures(outcomes, console.log);
+  // The logs of a check that has failed stay for the reader of its output.
+  if (outcomes.every(({ failed }) => failed.length === 0)) await rm(reports, { recursive: true });
   const unrecorded = await recordPassOf(now, outcomes);
   if (unrecorded !== undefined) console.log(`the next check runs all of this again: ${unrecorded}`);
   console.log(`${closingLine(outcomes)} in ${((performance.now() - started) / 1000).toFixed(1)} s`);

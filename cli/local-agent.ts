@@ -37,7 +37,7 @@ export function exitOnBrokenPipe(error: Error): void {
  */
 export function describeConnectError(error: unknown): string {
   const messages: Readonly<Record<string, string>> = {
-    ENOENT: "there is no such socket: is it running, and with this --root-dir?",
+    ENOENT: "there is no such socket: is it running? --root-dir names its directory",
     ECONNREFUSED: "connection refused: is it running?",
     EACCES: "permission denied: are you root?",
     EPERM: "permission denied: are you root?",

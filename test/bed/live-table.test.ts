@@ -24,7 +24,7 @@ const waiting: PodSummary = { ...web, reason: "ImagePullBackOff", message: `back
 function fake(terminal: { readonly isTTY?: boolean; columns?: number; rows?: number } = {}) {
   const written: string[] = [];
   const output = Object.assign(terminal, { write: (text: string) => written.push(text) });
-  return { written, screen: createLiveTable(output, () => noon), terminal };
+  return { written, screen: createLiveTable(output, "dist/berth pods", () => noon), terminal };
 }
 
 test("a file gets the full table, and another one only when a row changes", () => {
@@ -51,7 +51,7 @@ test("on a terminal a table replaces the one before, and lines fit the width", (
       "",
       `web-node: no such image ${"x".repeat(6)}…${"x".repeat(21)} refused`,
       "",
-      "not shown in 60 columns: START…MESPACE; see berth pods | cat",
+      "not shown in 60 columns: START…CE; see dist/berth pods | cat",
       "",
     ],
     [
@@ -61,7 +61,7 @@ test("on a terminal a table replaces the one before, and lines fit the width", (
       "",
       `web-node: back-off ${"x".repeat(11)}…${"x".repeat(29)}`,
       "",
-      "not shown in 60 columns: START…MESPACE; see berth pods | cat",
+      "not shown in 60 columns: START…CE; see dist/berth pods | cat",
       "",
     ],
   ]);

@@ -17,9 +17,10 @@ export interface LiveTable {
 
 /**
  * On a terminal each table replaces the one before and fits the terminal's size. Elsewhere the tables follow one
- * another, one for each change of a row; messages below the rows change too often to be a reason for a new table.
+ * another, one for each change of a row; messages below the rows change too often to be a reason for a new table. A note that
+ * columns are left out names `command`, which shows them.
  */
-export function createLiveTable(output: Output, now: () => number = Date.now): LiveTable {
+export function createLiveTable(output: Output, command: string, now: () => number = Date.now): LiveTable {
   let lastRows: string | undefined;
   let shownLines: readonly string[] = [];
   return {
@@ -27,7 +28,11 @@ export function createLiveTable(output: Output, now: () => number = Date.now): L
       const time = new Date(now()).toLocaleTimeString("en-GB");
       if (output.isTTY) {
         const { columns, rows } = sizeOf(output);
-        const lines = fit(`${time}\n${formatPods(listing, { now: now(), columns, longNotes: "cut" })}`, columns, rows);
+        const lines = fit(
+          `${time}\n${formatPods(listing, { now: now(), columns, longNotes: "cut", command })}`,
+          columns,
+          rows,
+        );
         output.write(`${cursorToStart(shownLines, columns)}${lines.join("\n")}\n`);
         shownLines = lines;
         return;

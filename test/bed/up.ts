@@ -55,7 +55,10 @@ function printStep(title: string, text: string, durationMs?: number): void {
   const time =
     durationMs === undefined ? "" : short ? `${durationMs.toFixed(0)} ms` : `${(durationMs / 1000).toFixed(1)} s`;
   const before = `${title.padEnd(12)} ${time.padStart(8)}   `;
-  for (const line of hangingLines(before, text, columnsOf(process.stdout))) console.log(line);
+  for (const [index, part] of text.split("\n").entries()) {
+    const indent = index === 0 ? before : " ".repeat(before.length);
+    for (const line of hangingLines(indent, part, columnsOf(process.stdout))) console.log(line);
+  }
 }
 
 /** A path relative to the working directory, if it is below that. */
@@ -210,7 +213,8 @@ async function main(): Promise<number> {
     const isOnce = flags.has("once");
     console.log();
     if (!isOnce) printCommands(stateDir, listing);
-    const table = createLiveTable(process.stdout);
+    const podsCommand = `${displayPath(builtBinary)} pods --root-dir ${displayPath(bedPaths(stateDir).agentRoot)}`;
+    const table = createLiveTable(process.stdout, podsCommand);
     table.show(listing);
     if (isOnce) return isSettled ? 0 : 1;
     if (running.agent !== undefined) await watch(running.agent, table);

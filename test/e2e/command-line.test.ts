@@ -85,7 +85,7 @@ describe("berth", () => {
     async (command) => {
       await writeFile(join(folder, "berth.sock"), "");
       for (const [root, why] of [
-        ["/nowhere", "there is no such socket: is it running, and with this --root-dir?"],
+        ["/nowhere", "there is no such socket: is it running? --root-dir names its directory"],
         [folder, "connection refused: is it running?"],
       ] as const) {
         const { stderr, exitCode } = await run(builtBinary, command, "--root-dir", root);

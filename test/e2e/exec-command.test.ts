@@ -80,7 +80,7 @@ test("berth exec says in one line what is wrong", async () => {
     exitCode: 127,
   });
   expect((await run([builtBinary, "exec", "--root-dir", "/missing", "web", "--", "true"])).stderr).toBe(
-    "berth exec: no agent answers on /missing/exec.sock: there is no such socket: is it running, and with this --root-dir?\n",
+    "berth exec: no agent answers on /missing/exec.sock: there is no such socket: is it running? --root-dir names its directory\n",
   );
 });
 

@@ -17,7 +17,7 @@ function hashWith(before: string, after: string): string {
 test.each([
   ["a placeholder", '"TIME"', '"A TIME"'],
   ["the name of an instance", "INSTANCE ${", "CONTAINER ${"],
-  ["what is said of the times", '"in order"', '"right"'],
+  ["the text for times in order", '"in order"', '"right"'],
   ["what is wrong with a time", "takenAtMs ?", "takenAtMs + 1000 ?"],
   ["how a view is read", "withSortedOptions(rest) : value", "rest : value"],
   ["which statuses count", "...(status?.ephemeralContainerStatuses ?? []),", ""],

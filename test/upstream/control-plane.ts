@@ -213,8 +213,8 @@ async function launch(
 }
 
 /**
- * Starts etcd and the API server, if possible with what an earlier API server has created. `flags` are additional ones of
- * the API server. Other flags may create other objects, so such an API server creates its own.
+ * Starts etcd and the API server, if possible with what an earlier API server has created, and adds each to `running`.
+ * `flags` are additional ones of the API server. Other flags may create other objects, so such an API server creates its own.
  */
 async function startCoreServers(
   setup: ControlPlaneSetup,
@@ -230,16 +230,17 @@ async function startCoreServers(
       await waitUntilReady(daemon, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
       return daemon;
     });
+    running.push({ end: (signal) => etcd.daemon.end(signal) });
     const apiServer = await restartable(async () => {
       const args = [...apiServerArgs(plan), ...(flags ?? [])];
       const daemon = startProgram(setup, "kube-apiserver", args, rareGarbageCollection);
       await waitUntilReady(daemon, `${server}/readyz`, tls);
       return daemon;
     });
+    running.push({ end: (signal) => apiServer.daemon.end(signal) });
     return { etcd, apiServer };
   };
   const servers = isCopied ? await removeOnFailure(bootstrapped, start) : await start();
-  for (const each of [servers.etcd, servers.apiServer]) running.push({ end: (signal) => each.daemon.end(signal) });
   if (bootstrapped !== undefined && !isCopied) await keepBootstrappedEtcd(servers, plan, bootstrapped);
   return servers;
 }

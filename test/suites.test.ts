@@ -1,7 +1,10 @@
 import { expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { containerdVersions } from "./bed/containerd/containerd.ts";
 import { versionsUnderTest } from "./e2e/versions-under-test.ts";
-import type { Suite } from "./suite.ts";
+import { runSuite, type Suite } from "./suite.ts";
 import {
   checkedFiles,
   docsConformanceSuite,
@@ -13,6 +16,7 @@ import {
   machineSuites,
   runInQueues,
   scenarioSuites,
+  staticSuites,
 } from "./suites.ts";
 
 const suite = (name: string): Suite => ({ name, argv: [], hasReport: true, timeoutMs: 1000 });
@@ -186,3 +190,17 @@ test.each([
 ])("with %j the agent dies after one of %s calls of a scenario in npm test", async (env, expected) => {
   for (const suite of scenarioSuites(await findTests("."), env)) expect(suite.env).toEqual({ DIE_EVERY: expected });
 });
+
+test("the check lints what has changed, nothing without a change, and no generated file", async () => {
+  const lint = (linted?: readonly string[]) => staticSuites(linted).find(({ name }) => name === "format and lint");
+  expect(lint()?.argv).toEqual([expect.stringContaining("biome"), "ci", "--colors=off", "--error-on-warnings"]);
+  expect(lint([])).toBeUndefined();
+  expect(lint(["test/random.ts"])?.argv.at(-1)).toBe("test/random.ts");
+  const reports = await mkdtemp(join(tmpdir(), "berth-lint-"));
+  try {
+    const { passed, failed } = await runSuite(lint(["proto/cri/gen/api.ts"])!, reports);
+    expect({ passed, failed }).toEqual({ passed: 1, failed: [] });
+  } finally {
+    await rm(reports, { recursive: true });
+  }
+}, 60_000);

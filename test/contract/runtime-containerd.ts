@@ -13,6 +13,7 @@ import { createClock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import { ContainerConfig, ContainerState, LinuxContainerResources, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
+import { bedPaths } from "../bed/cleanup/bed-record.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { busyboxImage, importImages } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
@@ -51,6 +52,7 @@ export function containerdContract(version: ContainerdVersion): void {
       runtime: fixture.runtime,
       image: busyboxImage,
       logDir: join(fixture.stateDir, "logs"),
+      loseState: (id) => loseState(fixture, id),
       hasLoggedReady: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
       features: featuresOf(version),
       answers,
@@ -86,6 +88,7 @@ export function criEventsContract(version: ContainerdVersion): void {
       runtime: { ...fixture.runtime, events },
       image: busyboxImage,
       logDir: join(fixture.stateDir, "logs"),
+      loseState: (id) => loseState(fixture, id),
       hasLoggedReady: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
       features: featuresOf(version),
       answers,
@@ -310,6 +313,13 @@ async function startFixture(version: ContainerdVersion, runc?: string): Promise<
     await rm(stateDir, { recursive: true });
   };
   return { containerd, runtime, calls, stateDir, log, logLines, end };
+}
+
+/** Kills containerd, deletes its record of the container's state, which it writes last, and starts it again. */
+async function loseState({ containerd }: ContainerdFixture, id: ContainerId): Promise<void> {
+  await containerd.kill9();
+  await rm(join(bedPaths(containerd.record.stateDir).root, "io.containerd.grpc.v1.cri/containers", id, "status"));
+  await containerd.restart();
 }
 
 /** Runs a container that writes `tick` to its log every tenth of a second. */

@@ -19,6 +19,7 @@ for (const source of ["cri-events", "containerd-events"] as const)
       runtime,
       image,
       logDir: "/logs",
+      loseState: async (id) => runtime.setUnknown(id),
       hasLoggedReady: async () => true,
       features: { userNamespaces: true, recursiveReadOnlyMounts: true, supplementalGroupsPolicy: true },
       answers: { sandboxStats: "listed", sandboxUpdate: "accepted" },

@@ -24,6 +24,8 @@ export interface RuntimeSubject {
   readonly image: string;
   /** A directory for logs; the suite may write anything below it. */
   readonly logDir: string;
+  /** Restarts the runtime without its record of the container's state, as if it was killed while it created it. */
+  loseState(id: ContainerId): Promise<void>;
   /** Whether a container has written its first log line, "ready". */
   hasLoggedReady(logPath: string): Promise<boolean>;
   /** The features that it reports; undefined for a runtime too old to report them. */
@@ -381,6 +383,16 @@ export function runtimeContract(name: string, source: RuntimeEventSource, make: 
       const { container } = await runPod("obeys-term", { start: false });
       await runtime.stopContainer(container, 5);
       expect(await stateOf(container)).toBe(ContainerState.CONTAINER_CREATED);
+    });
+
+    test("a created container whose state the runtime has lost is unknown, does not start, and can be removed", async () => {
+      const { container } = await runPod("obeys-term", { start: false });
+      await subject.loseState(container);
+      expect(await stateOf(container)).toBe(ContainerState.CONTAINER_UNKNOWN);
+      expect(await failureOf(runtime.startContainer(container))).toMatchObject({ name: "CriError", code: "UNKNOWN" });
+      expect(await stateOf(container)).toBe(ContainerState.CONTAINER_UNKNOWN);
+      await runtime.removeContainer(container);
+      expect(await failureOf(runtime.containerStatus(container))).toMatchObject({ code: "NOT_FOUND" });
     });
 
     test("a container starts only once", async () => {

@@ -124,3 +124,30 @@ scenario(
     `);
   },
 );
+
+scenario(
+  "a container whose state the runtime has lost before the start is removed and created again, although its pod never restarts",
+  {
+    before(harness) {
+      const { runtime } = harness;
+      runtime.programs.set("a", { exitsAfterMs: 20_000 });
+      runtime.after.createContainer = () => {
+        delete runtime.after.createContainer;
+        const [id] = runtime.containers.keys();
+        killRuntime(harness, () => id !== undefined && runtime.setUnknown(id));
+      };
+    },
+    run: runJob,
+  },
+  (log) => {
+    expect(filterLines(log, /: (create|start|remove|stop) container|report/)).toMatchInlineSnapshot(`
+      "0s report job Pending: a waiting ContainerCreating
+      10s job: remove container a: it was never started
+      10s job: create container a (attempt 0): it has not run yet
+      10s job: start container a (attempt 0)
+      10s report job Running, ready: a running
+      30s report job Succeeded, terminating: a terminated Completed 0
+      30s report job Succeeded, terminated: a terminated Completed 0"
+    `);
+  },
+);

@@ -85,15 +85,7 @@ function planContainer(
     case "unknown":
       return stopContainer(plan, input, newest, "its state is unknown", unknownStateMessage(pod, container));
     case "created":
-      if (!isInCurrentSandbox || isChanged)
-        return plan.propose({
-          kind: "removeContainer",
-          name: container.name,
-          id: newest.id,
-          why: "it was never started",
-        })
-          ? "blocked"
-          : "allowed";
+      if (!isInCurrentSandbox || isChanged || newest.isLost) return removeUnstarted(plan, newest);
       if (nextStart === "blocked") return "blocked";
       return plan.propose({ kind: "startContainer", name: container.name, id: newest.id, attempt: newest.attempt })
         ? "blocked"
@@ -112,6 +104,11 @@ function planContainer(
       return "allowed";
     }
   }
+}
+
+/** Plans the removal of a container that was never started. The next instance is created when it is gone. */
+function removeUnstarted(plan: PlanBuilder, { name, id }: ObservedContainer): NextStart {
+  return plan.propose({ kind: "removeContainer", name, id, why: "it was never started" }) ? "blocked" : "allowed";
 }
 
 /**

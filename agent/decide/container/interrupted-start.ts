@@ -1,11 +1,14 @@
 import type { ContainerStateTerminated } from "../../../proto/kubernetes/gen/types.ts";
+import type { PodMemory } from "../pod/memory.ts";
+import type { ObservedContainer, ObservedPod } from "../pod/observed.ts";
+import { type PreviousStatus, previousStatusOfInstance } from "../status/previous-status.ts";
 
 /** The part of an exit that says whether the container was started at all. */
 export type EndOfStart = Pick<ContainerStateTerminated, "exitCode" | "reason" | "message">;
 
 /**
  * Whether a container has never run because its start was interrupted, so that not even `restartPolicy: Never` forbids
- * another instance. containerd does that in two cases (1.6 in both; later ones remove such a task in step 3 of the first):
+ * another instance. containerd does that in three cases (1.6 in all; later ones remove such a task in step 3 of the first):
  *
  *   1. StartContainer registers a task with the sandbox's shim
  *   2. containerd is killed before the shim has created the container
@@ -15,6 +18,9 @@ export type EndOfStart = Pick<ContainerStateTerminated, "exitCode" | "reason" | 
  *   1. the agent is killed while the shim creates the container, which cancels its StartContainer
  *   2. containerd ends the container: 128, StartError, "context canceled". The shim was not asked to start it
  *
+ *   1. the agent is killed while containerd starts the shim, which cancels its StartContainer
+ *   2. containerd kills the shim and ends the container: 128, StartError, "failed to start shim", "signal: killed"
+ *
  * The kubelet does not start a container that it finds created; it creates the next one, and so does not meet the first case. Berth
  * starts it, since the call of an agent that died may still be in progress: then a second instance would run beside it.
  */
@@ -23,4 +29,26 @@ export function wasStartInterrupted({ reason, message = "" }: EndOfStart): boole
 }
 
 const INTERRUPTED =
-  /^failed to create containerd task: (?:task \S+: already exists|failed to create shim task: context canceled)/;
+  /^failed to create containerd task: (?:task \S+: already exists|failed to create shim task: context canceled|failed to start shim: start failed: (?:: )?signal: killed)/;
+
+/**
+ * Shows a container of unknown state as created and lost if it was never started: it has no log file, which a start
+ * creates, and neither this agent nor the pod's status knows of a start. containerd shows it as unknown if it was killed
+ * during CreateContainer. It has no process to stop and no exit.
+ */
+export function withUnstartedContainers(
+  previousStatus: PreviousStatus,
+  observed: ObservedPod,
+  { startedAttempts }: Pick<PodMemory, "startedAttempts">,
+): ObservedPod {
+  if (!observed.containers.some(({ state }) => state === "unknown")) return observed;
+  const isStarted = ({ id, name, attempt }: ObservedContainer) => {
+    const reported = previousStatusOfInstance(previousStatus, id)?.state;
+    if (reported?.running !== undefined || reported?.terminated !== undefined) return true;
+    return [observed.loggedAttempts, startedAttempts].some((each) => (each.get(name) ?? -1) >= attempt);
+  };
+  const containers = observed.containers.map((each) =>
+    each.state === "unknown" && !isStarted(each) ? ({ ...each, state: "created", isLost: true } as const) : each,
+  );
+  return { ...observed, containers };
+}

@@ -82,6 +82,8 @@ test("a container restarts after the exit codes 0, 1 and 42 by the pod's policy 
 test.each<[message: string, isInterrupted: boolean]>([
   ["failed to create containerd task: task 08eed870: already exists", true],
   ["failed to create containerd task: failed to create shim task: context canceled: unknown", true],
+  ["failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown", true],
+  ["failed to create containerd task: failed to start shim: start failed: : exec format error: unknown", false],
   ['failed to start containerd task "08eed870": context canceled: unknown', false],
   ["failed to create containerd task: failed to create shim task: OCI runtime create failed: no such file", false],
   ["", false],

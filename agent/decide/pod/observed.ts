@@ -117,7 +117,8 @@ export interface ContainerUser {
 }
 
 export type ObservedContainer =
-  | (ContainerIdentity & { readonly state: "created" })
+  /** `isLost`: the runtime has lost its state, so that it can be removed and not started. */
+  | (ContainerIdentity & { readonly state: "created"; readonly isLost?: boolean })
   | (ContainerIdentity & { readonly state: "running"; readonly startedAt: number })
   | (ContainerIdentity & ContainerExit & { readonly state: "exited" })
   /** The runtime lost track of it, or reports a state that this release does not know: it may still run. */

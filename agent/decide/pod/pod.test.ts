@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
-import type { Container, ContainerState, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, ContainerState, ContainerStatus, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap } from "../actions/key-map.ts";
@@ -133,6 +133,10 @@ const failed = (key: FailureKey, reason: string, at: number, count = 1): PodMemo
 });
 const two = pod({}, [{ name: "a" }, { name: "b" }]);
 const never = pod({ restartPolicy: "Never" });
+const reportedRunning: ContainerStatus = {
+  ...{ name: "a", image, imageID: "", ready: true, restartCount: 0, containerID: "containerd://a0" },
+  state: { running: { startedAt: "1970-01-12T13:46:00Z" } },
+};
 /** A pod that restarts on failure, and what the API server has of attempt 4 of its container. */
 const reporting = (state: ContainerState): Pod => ({
   ...pod({ restartPolicy: "OnFailure" }),
@@ -393,10 +397,30 @@ const rows: readonly Row[] = [
     expected: "syncing, Running, running: nothing",
   },
   {
-    name: "a container in the unknown state is stopped first",
+    name: "a started container in the unknown state is stopped first",
+    observed: observedWith([sandbox()], [unknown()], { loggedAttempts: new Map([["a", 0]]) }),
+    memory: prepared,
+    expected: "syncing, Running, ContainerStatusUnknown: stop container a within 30s: its state is unknown",
+  },
+  {
+    name: "a container in the unknown state that this agent has started is stopped first",
+    observed: observedWith([sandbox()], [unknown()]),
+    memory: { ...prepared, startedAttempts: new Map([["a", 0]]) },
+    expected: "syncing, Running, ContainerStatusUnknown: stop container a within 30s: its state is unknown",
+  },
+  {
+    name: "a container in the unknown state of which the status reports a start is stopped first",
+    desired: desired({ ...pod(), status: { containerStatuses: [reportedRunning] } }),
     observed: observedWith([sandbox()], [unknown()]),
     memory: prepared,
     expected: "syncing, Running, ContainerStatusUnknown: stop container a within 30s: its state is unknown",
+  },
+  {
+    name: "a container in the unknown state that was never started is removed, and another one is created, also with Never",
+    desired: desired(never),
+    observed: observedWith([sandbox()], [unknown()]),
+    memory: prepared,
+    expected: "syncing, Pending, ContainerCreating: remove container a: it was never started",
   },
   {
     name: "a missing container counts as exited",
@@ -1207,7 +1231,7 @@ test("a container that is stopped for a restart has the kubelet's event message"
     const health = new Map(failedProbe && [[instance.id, { isStarted: true, isReady: false, failedProbe }]]);
     const { actions } = decidePod(
       desired(of),
-      observedWith([sandbox()], [instance], { health }),
+      observedWith([sandbox()], [instance], { health, loggedAttempts: new Map([[instance.name, instance.attempt]]) }),
       prepared,
       settings,
       now,

@@ -6,6 +6,7 @@ import { planContainers, removeEmptySandboxes } from "../container/container-pla
 import type { ImageUse } from "../container/image.ts";
 import { planImagePulls } from "../container/image-plan.ts";
 import { startableContainers, startableEphemeralContainers } from "../container/initialization.ts";
+import { withUnstartedContainers } from "../container/interrupted-start.ts";
 import { withMissingContainers, withReportedExits } from "../container/missing-containers.ts";
 import { withOomReasons } from "../container/oom-reason.ts";
 import { cannotReplaceSandbox, type SandboxNeed, sandboxNeed } from "../container/sandbox.ts";
@@ -69,7 +70,8 @@ export function decidePod(
   const revisionMemory = memoryOfRevision(previous, desired.revision);
   const allocation = currentAllocation(desired, previousStatus, shown, revisionMemory);
   const actuated = allocation === undefined ? shown : withActuated(shown, allocation);
-  const { observed, countsUntil } = withUnconfirmedExits(previousStatus, actuated, now);
+  const unstarted = withUnstartedContainers(previousStatus, actuated, revisionMemory);
+  const { observed, countsUntil } = withUnconfirmedExits(previousStatus, unstarted, now);
   const withExits = withReportedExits(previousStatus, observed);
   const complete = withMissingContainers(desired.pod, previousStatus, withExits, revisionMemory);
   const outcome =

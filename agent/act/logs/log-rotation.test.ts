@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
 import { CriError } from "../../../cri/error.ts";
+import { FilesError } from "../../../host/fs/files.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
@@ -186,6 +187,23 @@ test("a rotated log that is removed before it is compressed stops no other one",
   expect(files()).toEqual({ "0.log": "", [`${name("20251231-000002")}.gz`]: "c" });
   expect(log.takeLines()).toEqual([]);
   expect(clock.pendingTimers).toBe(0);
+});
+
+test("a rotated log that is removed before it is compressed, and whose name the next one gets, is compressed", async () => {
+  const { disk, log, begin, write, files } = await createFixture();
+  await write(full("a"), name("20251231-000000"));
+  const { before } = disk;
+  disk.before = (verb, path) => {
+    before(verb, path);
+    if (verb !== "gzip") return;
+    disk.before = before;
+    throw new FilesError("ENOENT", path, `${path} does not exist`);
+  };
+  const rotation = begin();
+  rotation.onObserved(podOf("exited", FakeClock.start - 1));
+  await rotation.settled();
+  expect(files()).toEqual({ "0.log": "", [`${name("20251231-000000")}.gz`]: "a" });
+  expect(log.takeLines()).toEqual([]);
 });
 
 test("a log that was removed is created again", async () => {

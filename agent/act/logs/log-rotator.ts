@@ -2,7 +2,7 @@ import { basename, dirname } from "node:path/posix";
 import type { Runtime } from "../../../cri/runtime.ts";
 import type { Semaphore } from "../../../host/async/semaphore.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { Files } from "../../../host/fs/files.ts";
+import { type Files, FilesError } from "../../../host/fs/files.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
 import {
   compressedName,
@@ -89,8 +89,9 @@ export function createLogRotator({ logs, runtime, clock, settings, workers }: Lo
         }, signal);
       } catch (error) {
         await logs.remove(at(temporaryName(source)));
-        // A rotation meanwhile may have removed it as the oldest one.
-        if ((await logs.stat(at(source))) !== undefined) throw error;
+        // A rotation meanwhile may have removed it as the oldest one, and the next one in that second has used its name again.
+        const wasRemoved = error instanceof FilesError && error.code === "ENOENT";
+        if (!wasRemoved && (await logs.stat(at(source))) !== undefined) throw error;
       } finally {
         log.compressing = undefined;
       }

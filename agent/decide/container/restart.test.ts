@@ -83,6 +83,11 @@ test.each<[message: string, isInterrupted: boolean]>([
   ["failed to create containerd task: task 08eed870: already exists", true],
   ["failed to create containerd task: failed to create shim task: context canceled: unknown", true],
   ["failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown", true],
+  [
+    "failed to create containerd task: failed to start shim: mkdir /run/containerd/task/08eed870: file exists: unknown",
+    true,
+  ],
+  ["failed to create containerd task: failed to start shim: mkdir /run/containerd/task/08eed870: no space left", false],
   ["failed to create containerd task: failed to start shim: start failed: : exec format error: unknown", false],
   ['failed to start containerd task "08eed870": context canceled: unknown', false],
   ["failed to create containerd task: failed to create shim task: OCI runtime create failed: no such file", false],

@@ -23,6 +23,11 @@ const failedPod = (exitCode?: number, reason = "Error", podReason?: string, star
     ...(exitCode !== undefined && { containerStatuses: [containerStatus(exitCode, reason, startedAt)] }),
   },
 });
+const withStoppedSidecar = (pod: Pod): Pod => ({
+  ...pod,
+  spec: { ...pod.spec, initContainers: [{ name: "side", restartPolicy: "Always" }] },
+  status: { ...pod.status, initContainerStatuses: [{ ...containerStatus(143, "Error"), name: "side" }] },
+});
 /** A kill, by seconds since the creation of the pod. */
 const kill = (what: Kill["what"], from: number, until = from + 1): Kill => ({
   what,
@@ -32,7 +37,7 @@ const kill = (what: Kill["what"], from: number, until = from + 1): Kill => ({
 const podUid = "uid-p";
 /** A call of the failed container, by seconds since the creation of the pod. */
 const call = (from: number, until: number, more: Partial<UnfinishedCall> = {}): UnfinishedCall => ({
-  ...{ class: "start", name: "StartContainer", podUid, container: "main", containerId: undefined },
+  ...{ class: "start", name: 'StartContainer for "1"', podUid, container: "main", containerId: undefined },
   ...{ fromMs: createdAt + from * 1000, untilMs: createdAt + until * 1000 },
   ...more,
 });
@@ -105,6 +110,30 @@ test.each<[life: string, outcome: string, evidence: Row]>([
     "was interrupted while the runtime started another pod",
     "p: no kill explains that it was interrupted",
     { pod: killed, notes: noted, kills: [runtimeKill], interrupted: [call(18, 20, { podUid: "uid-q" })] },
+  ],
+  [
+    "never began, at a kill of the runtime in its creation",
+    "p: no kill explains that it never began",
+    {
+      ...{ pod: failedPod(137, "ContainerStatusUnknown"), notes: [], kills: [runtimeKill] },
+      interrupted: [call(18, 20, { name: "CreateContainer within sandbox" })],
+    },
+  ],
+  [
+    "never began, at a kill of the runtime while it ran its sandbox",
+    "p: no kill explains that it never began",
+    {
+      ...{ pod: failedPod(137, "ContainerStatusUnknown"), notes: [], kills: [runtimeKill] },
+      interrupted: [call(18, 20, { class: "sandbox", name: "RunPodSandbox for", container: undefined })],
+    },
+  ],
+  [
+    "never began, with a sidecar that was stopped",
+    "never began",
+    {
+      ...{ pod: withStoppedSidecar(failedPod(137, "ContainerStatusUnknown")), notes: [], kills: [runtimeKill] },
+      interrupted: [call(18, 20)],
+    },
   ],
   [
     "was interrupted before the kill",

@@ -83,7 +83,10 @@ function explainSecondRun(
     : { kills: explaining };
 }
 
-/** Finds a kill at which a call for the container or its pod was in flight, or which interrupted its hook. */
+/**
+ * Finds a kill at which the start or the stop of the container or its pod was in flight, or which interrupted its hook. What
+ * was interrupted before a start has to be done again, and explains no failure.
+ */
 function findInterruption(
   container: ContainerStatus,
   pod: Pod | undefined,
@@ -92,9 +95,10 @@ function findInterruption(
 ): Kill | undefined {
   const finishedMs = Date.parse(container.state?.terminated?.finishedAt ?? "");
   const earlier = kills.filter(({ fromMs }) => !(fromMs > finishedMs + PRECISION_MS));
-  const own = (call: RuntimeCall) => isFor(call, container, pod);
+  const isStart = ({ name }: RuntimeCall) => /^StartContainer\b/.test(name);
+  const own = (call: RuntimeCall) => (isStart(call) || call.class === "stop") && isFor(call, container, pod);
   const atRuntime = calls.interrupted.filter(own);
-  const atAgent = calls.failed.filter((call) => call.class === "start").filter(own);
+  const atAgent = calls.failed.filter(isStart).filter(own);
   const meets = (kill: Kill) =>
     kill.what === "runtime"
       ? atRuntime.some((call) => isCutBy(kill, call))

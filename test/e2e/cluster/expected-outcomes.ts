@@ -1,3 +1,4 @@
+import { isSidecar } from "../../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { type Excuse, type ExcuseRule, explain, type Interruptions } from "./excuses.ts";
 import { findCause, type HookFailure } from "./hook-failures.ts";
@@ -194,12 +195,14 @@ function compareExitCode(
 }
 
 /**
- * The main container if it has ended, else the init container that has failed. `ContainerStatusUnknown` is the reason of a
- * container that did not exist when its pod failed.
+ * The main container if it has ended, else the init container that has failed, which no sidecar does: it is stopped.
+ * `ContainerStatusUnknown` is the reason of a container that did not exist when its pod failed.
  */
-function failedContainer({ status }: Pod): ContainerStatus | undefined {
+function failedContainer({ spec, status }: Pod): ContainerStatus | undefined {
   const main = status?.containerStatuses?.[0];
-  const hasFailed = ({ state }: ContainerStatus) => (state?.terminated?.exitCode ?? 0) !== 0;
+  const sidecars = new Set((spec.initContainers ?? []).filter(isSidecar).map(({ name }) => name));
+  const hasFailed = ({ name, state }: ContainerStatus) =>
+    !sidecars.has(name) && (state?.terminated?.exitCode ?? 0) !== 0;
   const { terminated } = main?.state ?? {};
   if (terminated !== undefined && terminated.reason !== "ContainerStatusUnknown") return main;
   return status?.initContainerStatuses?.find(hasFailed) ?? main;

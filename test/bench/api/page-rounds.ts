@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { pollUntil } from "../../bed/poll-until.ts";
 import type { PerAgent } from "../cluster/cluster-rounds.ts";
 import { measureWindow, type UsageWindow } from "../idle-windows.ts";
-import { takeTurns } from "../turns.ts";
+import { orderOf, takeTurns } from "../turns.ts";
 import type { NodeApi } from "./node-api.ts";
 
 /** The size of a log's lines together, without the runtime's marks. */
@@ -88,11 +88,10 @@ export async function measureScraped(
 ): Promise<PerAgent<UsageWindow>> {
   const from = performance.now();
   const scrape = async () => {
-    for (let at = FIRST_SCRAPE_MS; at < windowMs; at += SCRAPE_MS) {
-      await pause(Math.max(0, from + at - performance.now()));
-      await takeTurns(SIDES, 1, async (side) => {
+    for (let turn = 0; FIRST_SCRAPE_MS + turn * SCRAPE_MS < windowMs; turn++) {
+      await pause(Math.max(0, from + FIRST_SCRAPE_MS + turn * SCRAPE_MS - performance.now()));
+      for (const side of orderOf(SIDES, turn))
         for (const path of [...pages, ...SCRAPED]) await apis[side].readPage(path);
-      });
     }
   };
   const [window] = await Promise.all([measureWindow({ ...pids }, windowMs), scrape()]);

@@ -16,7 +16,7 @@ import {
 } from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round, type Subject } from "../measure-rounds.ts";
 import { usageOf } from "../process-usage.ts";
-import { takeTurns } from "../turns.ts";
+import { orderOf, takeTurns } from "../turns.ts";
 import type { ApiClient } from "./api-client.ts";
 import { type ApiWatch, nodesPath, podsPath } from "./api-watch.ts";
 import type { AuditLog, NodeRequests } from "./audit-log.ts";
@@ -247,7 +247,7 @@ export async function measureIdleWithPods(
   print(`with ${count} pods: ${describeIdle(effort, "both agents")}`);
   return await measurePeriods(AGENTS, effort.idlePeriods, restartOf(members), async (period) => {
     const podsOf = { kubelet: names(count), berth: names(count) };
-    for (const side of AGENTS) await startPods(subjects, members[side], podsOf[side], specOverrides);
+    for (const side of orderOf(AGENTS, period)) await startPods(subjects, members[side], podsOf[side], specOverrides);
     await pause(SETTLE_IDLE_MS);
     const idle = await measureIdle(subjects, idleMsOf(effort, period));
     await Promise.all(AGENTS.map((side) => deletePods(subjects, podsOf[side])));

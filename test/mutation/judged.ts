@@ -1,5 +1,9 @@
 /** Planted faults that no suite has to find, by path and text without the line (`faultOf`), and why. */
 export const judged: Readonly<Record<string, string>> = {
+  "agent/decide/node/node-status.ts: `...(swapBytes > 0 ? { swap: { capacity: swapBytes } } : {}),` → `...(swapBytes > 1 ? { swap: { capacity: swapBytes } } : {}),`":
+    "no machine has a single byte of swap",
+  "agent/observed/probes/probe-runs.ts: `if (probe === undefined || series === undefined || next === undefined) return;` → `if (probe === undefined || series === undefined && next === undefined) return;`":
+    "a schedule that has a next try has a series",
   "agent/observed/probes/probe-timer.ts: `if (backMs <= 0) return;` → `if (backMs <= 1) return;`":
     "a clock set back by one millisecond delays a probe by one",
   'agent/decide/pod/outcome.ts: `return newest?.state !== "exited" || (newest.finishedAt < at && !isUnknownExit(newest));` → `return newest?.state !== "exited" || (newest.finishedAt <= at && !isUnknownExit(newest));`':
@@ -20,6 +24,8 @@ export const judged: Readonly<Record<string, string>> = {
 
 /** Planted faults that no suite had found in the run that the document describes, and the test file that finds each now. */
 export const foundSince: Readonly<Record<string, string>> = {
+  "agent/decide/status/container-status.ts: `hasAppContainer({ desired, observed, ...input }) || isInitialized(desired.pod, observed, observed.sandboxes[0]?.id)` → `hasAppContainer({ desired, observed, ...input }) || isInitialized(desired.pod, observed, observed.sandboxes[1]?.id)`":
+    "agent/decide/pod/pod.test.ts",
   "agent/decide/status/status-patch.ts: `return isEnd && Object.keys(patch.status).length > 1 ? { status: { phase } } : undefined;` → `return isEnd && Object.keys(patch.status).length > 2 ? { status: { phase } } : undefined;`":
     "agent/decide/status/status-patch.test.ts",
   "agent/observed/probes/probe-runs.ts: `if (schedule.series !== undefined && isProbeActive(kind, statesOf(probed)))` → `if (schedule.series !== undefined || isProbeActive(kind, statesOf(probed)))`":

@@ -1,5 +1,7 @@
 // Plants faults in the decisions and the observation, one at a time, and says which suite is the first to find each:
-// `bun test/mutation/run.ts [COUNT] [SEED]`. With --write it puts the result into docs/mutation-tests.md.
+// `bun test/mutation/run.ts [COUNT] [SEED]`; BERTH_SEED is the seed where the argument is left out: after tests for what was not
+// found, `BERTH_SEED=N npm run test:extended -- "planted faults"` plants the same faults again. With --write it puts the result
+// into docs/mutation-tests.md.
 import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -68,7 +70,8 @@ async function allMutants(): Promise<readonly Mutant[]> {
 }
 
 process.chdir(join(import.meta.dirname, "../.."));
-const [count = 100, seed = Math.floor(Math.random() * 1e9)] = process.argv.slice(2).map(Number).filter(Number.isFinite);
+const [count = 100, givenSeed] = process.argv.slice(2).map(Number).filter(Number.isFinite);
+const seed = givenSeed ?? Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 const all = await allMutants();
 console.log(`${count} of ${all.length} faults, seed ${seed}`);
 const waiting = [...draw(all, count, seededRandom(seed))];

@@ -704,6 +704,18 @@ const rows: readonly Row[] = [
       "terminating, Pending, ContainerStatusUnknown: remove the pod's files: its manifest is gone; remove the pod's logs: its manifest is gone",
   },
   {
+    name: "the container of a pod that was removed after its init containers counts as started",
+    desired: desired(prepares(), ending(30)),
+    observed: observedWith([sandbox()], [exited("first", 0, { exitCode: 0, reason: "Completed" })]),
+    expected: "terminating, Pending, ContainerStatusUnknown: stop sandbox: its manifest is gone",
+  },
+  {
+    name: "the container of a pod that was removed before its init container had ended waits",
+    desired: desired(prepares(), ending(30)),
+    observed: observedWith([sandbox()], [exited("first")]),
+    expected: "terminating, Pending, PodInitializing: stop sandbox: its manifest is gone",
+  },
+  {
     name: "a removed pod without anything left is finished",
     desired: desired(pod(), ending(30)),
     observed: nothing,

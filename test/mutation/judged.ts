@@ -24,6 +24,8 @@ export const judged: Readonly<Record<string, string>> = {
 
 /** Planted faults that no suite had found in the run that the document describes, and the test file that finds each now. */
 export const foundSince: Readonly<Record<string, string>> = {
+  "agent/decide/container/restart.ts: `return finishedAt - createdAt > RESET_AFTER_MS;` → `return finishedAt - createdAt >= RESET_AFTER_MS;`":
+    "agent/decide/pod/pod.test.ts",
   "agent/decide/status/container-status.ts: `hasAppContainer({ desired, observed, ...input }) || isInitialized(desired.pod, observed, observed.sandboxes[0]?.id)` → `hasAppContainer({ desired, observed, ...input }) || isInitialized(desired.pod, observed, observed.sandboxes[1]?.id)`":
     "agent/decide/pod/pod.test.ts",
   "agent/decide/status/status-patch.ts: `return isEnd && Object.keys(patch.status).length > 1 ? { status: { phase } } : undefined;` → `return isEnd && Object.keys(patch.status).length > 2 ? { status: { phase } } : undefined;`":

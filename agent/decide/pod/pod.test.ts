@@ -346,7 +346,13 @@ const rows: readonly Row[] = [
     expected: "syncing, Running, CrashLoopBackOff: nothing; again in 299s",
   },
   {
-    name: "ten minutes of life reset the back-off",
+    name: "exactly ten minutes of life do not reset the back-off",
+    observed: observedWith([sandbox()], [exited("a", 5, { createdAt: now - 601_000, finishedAt: now - 1_000 })]),
+    memory: prepared,
+    expected: "syncing, Running, CrashLoopBackOff: nothing; again in 159s",
+  },
+  {
+    name: "more than ten minutes of life reset the back-off",
     observed: observedWith([sandbox()], [exited("a", 5, { createdAt: now - 700_000 })]),
     memory: prepared,
     expected: "syncing, Running, Error: create container a (attempt 6): it exited with code 1",

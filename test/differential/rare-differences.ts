@@ -45,6 +45,12 @@ const endedLater = namesOf(allCases.filter(({ afterwards }) => afterwards?.until
 
 const instanceOfSide = (instance: number) => `containerd://INSTANCE ${instance} OF side`;
 
+const REFUSED_CLAIM =
+  'event Warning FailedMount: Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]: error processing PVC NAMESPACE/below: failed to fetch PVC from API server: persistentvolumeclaims "below" is forbidden: User "system:node:NODE" cannot get resource "persistentvolumeclaims" in API group "" in the namespace "NAMESPACE": no relationship found between node \'NODE\' and this object';
+const PRIVATE_IMAGE = "PRIVATE-HUB/berth.test/private:1";
+const knowsPodLater =
+  "the API server's node authorizer may learn of the pod after the kubelet, and refuses its first read";
+
 /** What a live kubelet may show although all recorded runs agree. None of it excuses Berth. */
 export const ofLiveKubelets: readonly KnownDifference[] = [
   {
@@ -90,4 +96,26 @@ export const ofLiveKubelets: readonly KnownDifference[] = [
     ],
     reason: "a busy machine may not accept the connection in time",
   },
+  {
+    pod: /claim/,
+    field:
+      /^event Warning FailedMount: Unable to attach or mount volumes: unmounted volumes=\[\w+\], unattached volumes=\[\], failed to process volumes=\[\w+\]: error processing PVC NAMESPACE\/[\w-]+: failed to fetch PVC from API server: persistentvolumeclaims "[\w-]+" is forbidden: User "system:node:NODE" cannot get resource "persistentvolumeclaims" in API group "" in the namespace "NAMESPACE": no relationship found between node 'NODE' and this object$/,
+    kubelet: ["×1", undefined],
+    examples: [REFUSED_CLAIM],
+    reason: knowsPodLater,
+  },
+  {
+    pod: "private-image",
+    field: `event Normal Pulling spec.containers{main}: Pulling image "${PRIVATE_IMAGE}"`,
+    kubelet: ["×1", "×2"],
+    berth: "×1",
+    reason: knowsPodLater,
+  },
+  ...[
+    "event Warning FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (private); attempting to pull the image may not succeed.",
+    `event Warning Failed spec.containers{main}: Failed to pull image "${PRIVATE_IMAGE}": failed to pull and unpack image "${PRIVATE_IMAGE}": failed to resolve reference "${PRIVATE_IMAGE}": pulling from host PRIVATE-HUB failed with status code [manifests 1]: 401 Unauthorized`,
+    "event Warning Failed spec.containers{main}: Error: ErrImagePull",
+    `event Normal BackOff spec.containers{main}: Back-off pulling image "${PRIVATE_IMAGE}"`,
+    "event Warning Failed spec.containers{main}: Error: ImagePullBackOff",
+  ].map((field) => ({ pod: "private-image", field, kubelet: ["×1", undefined], reason: knowsPodLater })),
 ];

@@ -75,6 +75,13 @@ const shownByLiveKubelets: readonly (readonly [
     ["×1"],
     "×3",
   ],
+  [
+    "claim-read-only",
+    'event Warning FailedMount: Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]: error processing PVC NAMESPACE/for-reader: failed to fetch PVC from API server: persistentvolumeclaims "for-reader" is forbidden: User "system:node:NODE" cannot get resource "persistentvolumeclaims" in API group "" in the namespace "NAMESPACE": no relationship found between node \'NODE\' and this object',
+    [undefined],
+    "×1",
+  ],
+  ["private-image", "event Warning Failed spec.containers{main}: Error: ErrImagePull", [undefined], "×1"],
 ];
 for (const [pod, field, kubelet, berth] of shownByLiveKubelets)
   test(`the lists name ${berth} of a live kubelet for ${pod}: ${field}`, () => {
@@ -94,6 +101,8 @@ const wrong: readonly (readonly [
   ["fails", "gone times", ["in order"], "main has started before its pod"],
   ["unready-by-closed-port", `${READINESS} failed: Get "http://POD-IP:9/": ${timedOut}`, [undefined], "×2"],
   ["ready-by-exec", `${READINESS} failed: ${timedOut}`, [undefined], "×1"],
+  ["private-image", "event Warning Failed spec.containers{main}: Error: ErrImagePull", [undefined], "×2"],
+  ["sub-path-of-a-claim", "event Warning FailedMount: no relationship found", [undefined], "×1"],
 ];
 for (const [pod, field, kubelet, berth] of wrong)
   test(`${berth} of a live kubelet for ${pod}: ${field} makes the recording stale`, () => {

@@ -1,5 +1,9 @@
 /** Planted faults that no suite has to find, by path and text without the line (`faultOf`), and why. */
 export const judged: Readonly<Record<string, string>> = {
+  "agent/decide/stats/summary.ts: `startTime: formatTime(used.startedAtMs ?? 0),` → `startTime: formatTime(used.startedAtMs ?? 1),`":
+    "the first and the second millisecond of 1970 are one second, and both mean an unknown time",
+  "agent/decide/status/previous-status.ts: `if (time === undefined || time === null) return undefined;` → `if (time === undefined && time === null) return undefined;`":
+    "the parser refuses what is no text, and a time that it refuses is unknown, too",
   "agent/decide/node/node-status.ts: `...(swapBytes > 0 ? { swap: { capacity: swapBytes } } : {}),` → `...(swapBytes > 1 ? { swap: { capacity: swapBytes } } : {}),`":
     "no machine has a single byte of swap",
   "agent/observed/probes/probe-runs.ts: `if (probe === undefined || series === undefined || next === undefined) return;` → `if (probe === undefined || series === undefined && next === undefined) return;`":
@@ -24,6 +28,8 @@ export const judged: Readonly<Record<string, string>> = {
 
 /** Planted faults that no suite had found in the run that the document describes, and the test file that finds each now. */
 export const foundSince: Readonly<Record<string, string>> = {
+  "agent/observed/pods/from-cri.ts: `attempt: container.metadata?.attempt ?? 0,` → `attempt: container.metadata?.attempt ?? 1,`":
+    "agent/observed/pods/from-cri.test.ts",
   "agent/decide/container/restart.ts: `return finishedAt - createdAt > RESET_AFTER_MS;` → `return finishedAt - createdAt >= RESET_AFTER_MS;`":
     "agent/decide/pod/pod.test.ts",
   "agent/decide/status/container-status.ts: `hasAppContainer({ desired, observed, ...input }) || isInitialized(desired.pod, observed, observed.sandboxes[0]?.id)` → `hasAppContainer({ desired, observed, ...input }) || isInitialized(desired.pod, observed, observed.sandboxes[1]?.id)`":

@@ -166,7 +166,7 @@ test("a container has the name of its metadata or else of its label, and the has
   const annotations = { "io.kubernetes.container.hash": "abcd" };
   const labels = { "io.kubernetes.container.name": "by-label" };
   const status = ContainerStatus.fromPartial({ id: "c", labels, annotations });
-  expect(toObservedContainer(status, sandboxId)).toMatchObject({ name: "by-label", hash: "abcd" });
+  expect(toObservedContainer(status, sandboxId)).toMatchObject({ name: "by-label", attempt: 0, hash: "abcd" });
   const named = ContainerStatus.fromPartial({ id: "c", labels, metadata: { name: "own", attempt: 2 } });
   expect(toObservedContainer(named, sandboxId)).toMatchObject({ name: "own", attempt: 2 });
 });

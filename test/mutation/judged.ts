@@ -1,5 +1,7 @@
 /** Planted faults that no suite has to find, by path and text without the line (`faultOf`), and why. */
 export const judged: Readonly<Record<string, string>> = {
+  "agent/observed/pods/termination-message.ts: `const LOG_END_BYTES = 32_768;` → `const LOG_END_BYTES = 32769;`":
+    "one byte more of a log's end than is enough for any message",
   "agent/decide/stats/summary.ts: `startTime: formatTime(used.startedAtMs ?? 0),` → `startTime: formatTime(used.startedAtMs ?? 1),`":
     "the first and the second millisecond of 1970 are one second, and both mean an unknown time",
   "agent/decide/status/previous-status.ts: `if (time === undefined || time === null) return undefined;` → `if (time === undefined && time === null) return undefined;`":
@@ -26,8 +28,11 @@ export const judged: Readonly<Record<string, string>> = {
     "a pod without probes has nothing to update, and after the stop no timer is set",
 };
 
-/** Planted faults that no suite had found in the run that the document describes, and the test file that finds each now. */
+/** Planted faults that no suite found in a run, and the test file that finds each since. */
 export const foundSince: Readonly<Record<string, string>> = {
+  "agent/decide/pod/memory.ts: `return false;` → `return true;`": "agent/decide/pod/memory.test.ts",
+  "agent/observed/pods/exit-rechecks.ts: `if (ended === undefined || !mayBecomeOomKilled(ended)) return;` → `if (ended === undefined && !mayBecomeOomKilled(ended)) return;`":
+    "agent/observed/pods/pod-cache.test.ts",
   "agent/observed/pods/from-cri.ts: `attempt: container.metadata?.attempt ?? 0,` → `attempt: container.metadata?.attempt ?? 1,`":
     "agent/observed/pods/from-cri.test.ts",
   "agent/decide/container/restart.ts: `return finishedAt - createdAt > RESET_AFTER_MS;` → `return finishedAt - createdAt >= RESET_AFTER_MS;`":

@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
+import type { FailureKey } from "../actions/failure-key.ts";
+import { createKeyMap } from "../actions/key-map.ts";
 import type { Action } from "./action.ts";
 import { clearInProgress, recordDequeued, recordResult, recordStarted } from "./action-memory.ts";
 import { pullErrorShownUntil, pullRetryAt, retryAt } from "./backoff.ts";
@@ -174,6 +176,24 @@ test("a changed Secret clears the failures that it may have caused, and no other
     { of: "container", name: "c" },
   ]);
   expect(clearReferenceFailures(before, pod, "configmap shop/login")).toBe(before);
+});
+
+test("a changed Secret keeps the failures that are of no container, image or volume", () => {
+  const keys: readonly FailureKey[] = [
+    { of: "sandbox" },
+    { of: "podCgroupWrite" },
+    { of: "postStart", id: "c1" as ContainerId },
+    { of: "containerResources", id: "c1" as ContainerId },
+    { of: "sandboxResources", id: "s1" as SandboxId },
+    { of: "endOfContainer", id: "c1" as ContainerId },
+    { of: "endOfSandbox", id: "s1" as SandboxId },
+    { of: "endOfResource", resource: { of: "logDir" } },
+  ];
+  const failure = { reason: "Failed", message: "why", at: 1, count: 1, isOutage: false };
+  const before = { ...emptyMemory, failures: createKeyMap(keys.map((key) => [key, failure] as const)) };
+  const spec = { containers: [], imagePullSecrets: [{ name: "login" }] };
+  const pod = { metadata: { name: "web", namespace: "shop" }, spec };
+  expect(clearReferenceFailures(before, pod, "secret shop/login")).toBe(before);
 });
 
 test("a changed pull secret clears the failures of pulls", () => {

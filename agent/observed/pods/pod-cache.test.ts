@@ -581,6 +581,14 @@ test("a SIGKILL exit is read again, since the runtime may learn of the OOM kill 
   ]);
 });
 
+test("an exit by another code is final at once: no timer waits for an OOM kill", async () => {
+  const fixture = await createReportedFixture(3);
+  fixture.runtime.exit(fixture.container, 3);
+  const before = fixture.clock.pendingTimers;
+  expect(await fixture.look()).toEqual(["Error 3"]);
+  expect(fixture.clock.pendingTimers).toBeLessThanOrEqual(before);
+});
+
 test("a SIGKILL exit without OOMKilled is final after 5 s, and at once if it is found later", async () => {
   const fixture = await createReportedFixture(137);
   fixture.runtime.exit(fixture.container, 137);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { unpackPackages } from "./bed/packages.ts";
 import { resetBeds } from "./bed/reset.ts";
 import { announce, announceFailures, check } from "./check.ts";
+import { runSeed } from "./commit-seed.ts";
 import { createInterruption, type Interruption } from "./interruption.ts";
 import { applySkipPolicy, isWithoutUpstream, requiresAll } from "./skip-policy.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
@@ -18,6 +19,7 @@ import {
   runInQueues,
   scenarioSuites,
   withLowPriority,
+  withSeed,
 } from "./suites.ts";
 import { closingLine, seconds } from "./test-summary.ts";
 import { unavailableReason } from "./upstream/programs.ts";
@@ -44,6 +46,8 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   print(`reports in ${reports}`);
+  const seed = await runSeed(process.env);
+  if (seed !== undefined) print(`BERTH_SEED=${seed} repeats what is random in the tests without real parts`);
   const files = await findTests(".");
   const outcomes: Outcome[] = [];
   const began = performance.now();
@@ -57,7 +61,9 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   // Runs in parallel with the suites that do not need it.
   const upstreamBuild = await upstreamSuite();
   const upstream = run(upstreamBuild, true);
-  const checked = await check(checkedFiles(files), reports, print, interruption);
+  const checked = await check(checkedFiles(files), reports, print, interruption, {
+    ...(seed !== undefined && { env: { BERTH_SEED: seed } }),
+  });
   outcomes.push(...checked.map((outcome) => applySkipPolicy(outcome, false, process.env)));
   printTime("the check");
   await run({ name: "build", argv: [process.execPath, "cli/build.ts"], hasReport: false, timeoutMs: 5 * minuteMs });
@@ -68,13 +74,15 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const fuzz = fuzzSuites(files, { inputs: requiresAll(process.env) ? 10_000 : 2000, manifests: 2000 });
   const machine = machineSuites(files);
   // They keep less than half a processor busy, and one of them takes two minutes.
-  const suites = { ...machine, idle: [...machine.idle, longSuite(files)] };
+  const suites = { ...machine, idle: [...machine.idle, withSeed(longSuite(files), seed)] };
   const last = [...suites.aloneUpstream, ...guestSuites(process.arch)];
   const needsUpstream = new Set([...suites.upstream, ...suites.heavy, ...suites.idleUpstream, ...last]);
   const runMachineSuite = async (suite: Suite) =>
     needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite);
   // What needs nothing but the processor gets what the others leave.
-  const background = [...scenarioSuites(files), ...fuzz, docsConformanceSuite(files)].map(withLowPriority);
+  const background = [...scenarioSuites(files), ...fuzz, docsConformanceSuite(files)].map((suite) =>
+    withLowPriority(withSeed(suite, seed)),
+  );
   const runInBackground = async () => {
     for (let suite = background.shift(); suite !== undefined; suite = background.shift()) await run(suite);
   };

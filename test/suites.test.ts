@@ -17,6 +17,7 @@ import {
   runInQueues,
   scenarioSuites,
   staticSuites,
+  withSeed,
 } from "./suites.ts";
 
 const suite = (name: string): Suite => ({ name, argv: [], hasReport: true, timeoutMs: 1000 });
@@ -189,6 +190,12 @@ test.each([
   [{ DIE_BOTH: "1" }, "1"],
 ])("with %j the agent dies after one of %s calls of a scenario in npm test", async (env, expected) => {
   for (const suite of scenarioSuites(await findTests("."), env)) expect(suite.env).toEqual({ DIE_EVERY: expected });
+});
+
+test("a seed is in the environment of a suite, beside its own variables", async () => {
+  const [fuzz] = fuzzSuites(await findTests("."), { inputs: 10 }, {});
+  expect(withSeed(fuzz!, "7").env).toEqual({ FUZZ_RUNS: "10", BERTH_SEED: "7" });
+  expect(withSeed(fuzz!, undefined)).toEqual(fuzz!);
 });
 
 test("the check lints what has changed, nothing without a change, and no generated file", async () => {

@@ -38,7 +38,7 @@ async function copyTree(commit: string): Promise<string> {
 
 /** Runs a suite in the copy. The seed selects everything that is random in it: lags, deaths, and the inputs of fuzz tests. */
 async function runSuite(folder: string, suite: string): Promise<SuiteResult> {
-  const options = ["--bail", "--timeout=30000", "--preload=./test/mutation/fixed-fuzz-seed.ts"];
+  const options = ["--bail", "--timeout=30000", "--preload=./test/fuzz-seed.ts"];
   const result = await execa(process.execPath, ["test", ...options, ...(SUITES[suite] ?? [])], {
     cwd: folder,
     env: { FUZZ_RUNS: "50", DIE_EVERY: "17", BERTH_SEED: String(seed), NO_COLOR: "1" },

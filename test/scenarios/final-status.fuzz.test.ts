@@ -148,16 +148,20 @@ function onStart({ runtime }: AgentHarness, name: string, begin: (attempt: numbe
 
 /** Collects how each container's last instance exited in the runtime, also before containers are removed. */
 function collectExits({ runtime }: AgentHarness): () => ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
+  const found = new Map<string, { readonly attempt: number; readonly end: string }>();
   const collect = () => {
-    for (const { config, state, startedAt, exitCode } of runtime.containers.values())
-      if (state === ContainerState.CONTAINER_EXITED && startedAt > 0n)
-        found.set(config.metadata?.name ?? "", ended(exitCode));
+    for (const { config, state, startedAt, exitCode } of runtime.containers.values()) {
+      const { name = "", attempt = 0 } = config.metadata ?? {};
+      // The agent may remove the last instance before an earlier one.
+      const isNewest = attempt >= (found.get(name)?.attempt ?? 0);
+      if (state === ContainerState.CONTAINER_EXITED && startedAt > 0n && isNewest)
+        found.set(name, { attempt, end: ended(exitCode) });
+    }
   };
   runtime.before = { removeContainer: collect, removePodSandbox: collect };
   return () => {
     collect();
-    return found;
+    return new Map([...found].map(([name, { end }]) => [name, end]));
   };
 }
 

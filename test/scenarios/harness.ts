@@ -329,10 +329,10 @@ export class AgentHarness {
     );
   }
 
-  /** Advances the time until the runtime shows every exit, and the agent has seen it. */
+  /** Advances the time until the runtime shows every exit, and the agent has seen it, with the retry of a stop that came too early. */
   async showExits(): Promise<void> {
     const since = this.clock.now();
-    while (this.runtime.hasUnshownExit) {
+    while (this.runtime.hasUnshownExit || this.#lines.hasPendingRetry()) {
       if (this.clock.now() - since > MAX_EXIT_MS) throw new Error("the runtime never shows an exit");
       while (this.runtime.hasUnshownExit) await this.clock.advance(EXIT_STEP_MS);
       await this.advance("1s");

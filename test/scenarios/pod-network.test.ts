@@ -138,7 +138,8 @@ scenario(
       await harness.advance("2m");
       harness.kill();
       const { id } = newestSandbox(harness, "web");
-      await Promise.all([harness.runtime.stopPodSandbox(id), harness.advance("1s")]);
+      // The runtime waits for the statuses of the container and of the sandbox, each of which may lag by 3 s.
+      await Promise.all([harness.runtime.stopPodSandbox(id), harness.advance("7s")]);
       logNetwork(harness);
       await harness.start();
       await harness.advance("6m");

@@ -8,6 +8,8 @@ export interface LogLines {
   readonly lines: string[];
   /** All lines. */
   readonly course: readonly string[];
+  /** Whether a pod's last action has just succeeded without an effect: the agent may retry it after its back-off. */
+  hasPendingRetry(): boolean;
   append(text: string): void;
   /** Marks where an agent died, in the course only. */
   appendDeath(text: string): void;
@@ -16,6 +18,10 @@ export interface LogLines {
   /** The log of an agent; it is silent once the signal has aborted. */
   createLog(signal: AbortSignal): Log;
 }
+
+const INEFFECTIVE = ": the runtime reported success, but nothing has changed";
+/** The agent retries after 1, 2 and 4 s; a status lags by at most 3 s. One more, because lines show whole seconds. */
+const MAX_BACK_OFF_S = 5;
 
 export function createLogLines(elapsedMs: () => number): LogLines {
   const lines: string[] = [];
@@ -30,6 +36,10 @@ export function createLogLines(elapsedMs: () => number): LogLines {
   return {
     lines,
     course,
+    hasPendingRetry: () =>
+      lastActionsByPod(course).some(
+        ({ seconds, text }) => text.endsWith(INEFFECTIVE) && elapsedMs() < (seconds + MAX_BACK_OFF_S) * 1000,
+      ),
     append,
     appendDeath: (text) => void course.push(`--> ${withSecond(text)}`),
     appendReports(reports) {
@@ -55,6 +65,21 @@ export function createLogLines(elapsedMs: () => number): LogLines {
       return log;
     },
   };
+}
+
+interface ActionLine {
+  readonly seconds: number;
+  readonly text: string;
+}
+
+/** The last line of each pod that is about an action: `5s web: start container a (attempt 0)`. */
+function lastActionsByPod(course: readonly string[]): readonly ActionLine[] {
+  const found = new Map<string, ActionLine>();
+  for (const line of course) {
+    const [, seconds, pod, text = ""] = /^(\d+)s (\S+): (.*)/.exec(line) ?? [];
+    if (pod !== undefined) found.set(pod, { seconds: Number(seconds), text });
+  }
+  return [...found.values()];
 }
 
 /** `web Running, ready: a running, b waiting CrashLoopBackOff (restarts: 3)` */

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { seededRandom } from "../random.ts";
+import { seconds } from "../test-summary.ts";
 import { findingSuite, type SuiteResult } from "./finding-suite.ts";
 import { describeMutant, draw, type Mutant, mutantsOf, plant } from "./mutants.ts";
 import { type Finding, mutationDocument, share, unjudgedFaults } from "./mutation-document.ts";
@@ -20,8 +21,11 @@ const SUITES: Readonly<Record<string, readonly string[]>> = {
   scenarios: ["./test/scenarios"],
   "docs conformance": ["./test/docs-conformance"],
 };
-/** A fault may make code loop or wait for ever; without one each suite passes in this time. */
+/** Without a fault each suite passes in this time. */
 const TIMEOUT_MS = 10 * 60_000;
+/** A fault may make code loop or wait for ever: with one a suite gets so many times its duration without, and at least a minute. */
+const TIMEOUT_FACTOR = 6;
+const MIN_TIMEOUT_MS = 60_000;
 /** At least this share of the faults must be found, and each of the others is judged. */
 const REQUIRED = 0.9;
 
@@ -36,27 +40,32 @@ async function copyTree(commit: string): Promise<string> {
   return folder;
 }
 
-/** Runs a suite in the copy. The seed selects everything that is random in it: lags, deaths, and the inputs of fuzz tests. */
-async function runSuite(folder: string, suite: string): Promise<SuiteResult> {
+/**
+ * Runs a suite in the copy, for at most `timeoutMs`. The seed selects everything that is random in it: lags, deaths, and
+ * the inputs of fuzz tests.
+ */
+async function runSuite(folder: string, suite: string, timeoutMs: number): Promise<SuiteResult> {
   const options = ["--bail", "--timeout=30000", "--preload=./test/fuzz-seed.ts"];
   const result = await execa(process.execPath, ["test", ...options, ...(SUITES[suite] ?? [])], {
     cwd: folder,
     env: { FUZZ_RUNS: "50", DIE_EVERY: "17", BERTH_SEED: String(seed), NO_COLOR: "1" },
-    timeout: TIMEOUT_MS,
+    timeout: timeoutMs,
     killSignal: "SIGKILL",
     reject: false,
     buffer: false,
     stdio: "ignore",
   });
-  if (result.timedOut) console.log(`${suite} ran longer than ${TIMEOUT_MS / 60_000} min`);
+  if (result.timedOut) console.log(`${suite} ran longer than ${seconds(timeoutMs)}`);
   return result.timedOut ? "timed out" : result.failed ? "failed" : "passed";
 }
 
-async function testMutant(folder: string, mutant: Mutant): Promise<Finding> {
+async function testMutant(folder: string, mutant: Mutant, timeouts: ReadonlyMap<string, number>): Promise<Finding> {
   const path = join(folder, mutant.path);
   const source = await readFile(path, "utf8");
   await writeFile(path, plant(mutant, source));
-  const foundBy = await findingSuite(Object.keys(SUITES), (suite) => runSuite(folder, suite));
+  const foundBy = await findingSuite(Object.keys(SUITES), (suite) =>
+    runSuite(folder, suite, timeouts.get(suite) ?? TIMEOUT_MS),
+  );
   await writeFile(path, source);
   const finding = { text: describeMutant(mutant, source), foundBy };
   console.log(`${(foundBy ?? "NOT FOUND").padEnd(28)} ${finding.text}`);
@@ -79,13 +88,17 @@ const findings: Finding[] = [];
 const { stdout: commit } = await execa("git", ["rev-parse", "--short=12", "HEAD"]);
 const folders = await Promise.all([copyTree(commit), copyTree(commit)]);
 try {
+  const timeouts = new Map<string, number>();
   for (const suite of Object.keys(SUITES)) {
-    const result = await runSuite(folders[0], suite);
+    const started = performance.now();
+    const result = await runSuite(folders[0], suite, TIMEOUT_MS);
     if (result !== "passed") throw new Error(`without a fault, ${suite} ${result}`);
+    const timeoutMs = TIMEOUT_FACTOR * (performance.now() - started);
+    timeouts.set(suite, Math.min(TIMEOUT_MS, Math.max(MIN_TIMEOUT_MS, Math.ceil(timeoutMs))));
   }
   const queue = async (folder: string) => {
     for (let mutant = waiting.pop(); mutant !== undefined; mutant = waiting.pop())
-      findings.push(await testMutant(folder, mutant));
+      findings.push(await testMutant(folder, mutant, timeouts));
   };
   await Promise.all(folders.map(queue));
 } finally {

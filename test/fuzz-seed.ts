@@ -1,4 +1,4 @@
-// Loaded before fuzz tests: BERTH_SEED selects their inputs. Without it each run has others.
+// Loaded before all tests (bunfig.toml): BERTH_SEED selects the inputs of fuzz tests. Without it each run draws others.
 import fc from "fast-check";
 
 const seed = process.env["BERTH_SEED"];

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { unpackPackages } from "./bed/packages.ts";
 import { resetBeds } from "./bed/reset.ts";
 import { announce, announceFailures, check } from "./check.ts";
-import { runSeed } from "./commit-seed.ts";
 import { createInterruption, type Interruption } from "./interruption.ts";
+import { selectSeed } from "./run-seed.ts";
 import { applySkipPolicy, isWithoutUpstream, requiresAll } from "./skip-policy.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import {
@@ -46,8 +46,8 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   print(`reports in ${reports}`);
-  const seed = await runSeed(process.env);
-  if (seed !== undefined) print(`BERTH_SEED=${seed} repeats what is random in the tests without real parts`);
+  const seed = await selectSeed(process.env);
+  print(`BERTH_SEED=${seed} repeats the random choices of the tests on fakes`);
   const files = await findTests(".");
   const outcomes: Outcome[] = [];
   const began = performance.now();
@@ -62,7 +62,7 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const upstreamBuild = await upstreamSuite();
   const upstream = run(upstreamBuild, true);
   const checked = await check(checkedFiles(files), reports, print, interruption, {
-    ...(seed !== undefined && { env: { BERTH_SEED: seed } }),
+    env: { BERTH_SEED: seed },
   });
   outcomes.push(...checked.map((outcome) => applySkipPolicy(outcome, false, process.env)));
   printTime("the check");

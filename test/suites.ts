@@ -191,8 +191,7 @@ export function fuzzSuites(
   const fuzz = files.filter(({ isFuzz }) => isFuzz).toSorted((a, b) => Number(isSlowFuzz(b)) - Number(isSlowFuzz(a)));
   return fuzz.map((file) => {
     const runs = env["FUZZ_RUNS"] ?? String(isManifestFuzz(file) ? manifests : inputs);
-    const suite = testSuite(`fuzz ${titleOf(file.path)}`, [file], { FUZZ_RUNS: runs }, 20 * minuteMs);
-    return { ...suite, argv: [...suite.argv, "--preload=./test/fuzz-seed.ts"] };
+    return testSuite(`fuzz ${titleOf(file.path)}`, [file], { FUZZ_RUNS: runs }, 20 * minuteMs);
   });
 }
 
@@ -282,9 +281,8 @@ export function guestSuites(architecture: NodeJS.Architecture): readonly Suite[]
   return architecture === "x64" ? [{ name: "vm node short", argv, hasReport: false, timeoutMs: 20 * minuteMs }] : [];
 }
 
-/** The same suite with this seed, if there is one. */
-export const withSeed = (suite: Suite, seed: string | undefined): Suite =>
-  seed === undefined ? suite : { ...suite, env: { ...suite.env, BERTH_SEED: seed } };
+/** The same suite with this seed. */
+export const withSeed = (suite: Suite, seed: string): Suite => ({ ...suite, env: { ...suite.env, BERTH_SEED: seed } });
 
 /** The same suite with the lowest priority for the processor. */
 export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nice", "-n", "19", ...suite.argv] });

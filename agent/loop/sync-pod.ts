@@ -300,11 +300,17 @@ function selectRunnable(
   return actions.filter((action) => isUnlimited(action) || (classOf(action) === "start" && mayStart));
 }
 
+/**
+ * The failure of an action that succeeded and is needed again.
+ * @internal
+ */
+export const INEFFECTIVE_ACTION = "the runtime reported success, but nothing has changed";
+
 /** Records an action as failed that just succeeded and is needed again, so that it backs off instead of looping. */
 function recordIneffectiveAction({ clock, ports, notify }: LoopState, input: SyncInput, action: Action): void {
   const { pod } = input;
   const now = clock.now();
-  const failure = ports.toFailure(action, new Error("the runtime reported success, but nothing has changed"));
+  const failure = ports.toFailure(action, new Error(INEFFECTIVE_ACTION));
   const result: ActionResult = { ok: false, ...failure };
   pod.memory = recordResult(pod.memory, action, result, now, pod.succeededActions.get(actionKeyOf(action)));
   notify.onActionFinished({ ...podIdentity(input), action, startedAt: now, endedAt: now, result });

@@ -3,8 +3,8 @@ export type SuiteResult = "passed" | "failed" | "timed out";
 
 /**
  * The first suite that finds the planted fault: with the same seed it fails twice, or runs out of time twice. Without the
- * fault each suite passes in time, so that two such ends are the fault's; one alone may be the machine's. Undefined if no
- * suite finds the fault.
+ * fault each suite passes in a sixth of its time, so that two such ends are the fault's; one alone may be the machine's.
+ * Undefined if no suite finds the fault.
  */
 export async function findingSuite(
   suites: readonly string[],

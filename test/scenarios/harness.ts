@@ -329,10 +329,13 @@ export class AgentHarness {
     );
   }
 
-  /** Advances the time until the runtime shows every exit, and the agent has seen it, with the retry of a stop that came too early. */
+  /**
+   * Advances the time until the runtime shows every exit and the agent has seen it. A stop has no effect between an exit and
+   * its status: then also until the agent has retried it.
+   */
   async showExits(): Promise<void> {
     const since = this.clock.now();
-    while (this.runtime.hasUnshownExit || this.#lines.hasPendingRetry()) {
+    while (this.runtime.hasUnshownExit || this.#lines.hasRecentIneffectiveAction()) {
       if (this.clock.now() - since > MAX_EXIT_MS) throw new Error("the runtime never shows an exit");
       while (this.runtime.hasUnshownExit) await this.clock.advance(EXIT_STEP_MS);
       await this.advance("1s");

@@ -138,7 +138,7 @@ scenario(
       await harness.advance("2m");
       harness.kill();
       const { id } = newestSandbox(harness, "web");
-      // The runtime waits for the statuses of the container and of the sandbox, each of which may lag by 3 s.
+      // StopPodSandbox waits until first the container's status and then the sandbox's shows its exit, each up to 3 s late.
       await Promise.all([harness.runtime.stopPodSandbox(id), harness.advance("7s")]);
       logNetwork(harness);
       await harness.start();

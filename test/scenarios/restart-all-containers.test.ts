@@ -313,7 +313,7 @@ const deletions: readonly [
     "5s",
     async (harness, remove) => {
       await harness.exit("watcher", 88);
-      // The agent kills the others 2 s after it has seen the exit; with a late status it may have seen it 1 s ago.
+      // The grace period of the others is 2 s. With a late status the agent may stop them 1 s before this advance.
       await harness.advance("500ms");
       await remove();
     },

@@ -1,19 +1,20 @@
 import { expect, test } from "bun:test";
+import { INEFFECTIVE_ACTION } from "../../../agent/loop/sync-pod.ts";
 import { createLogLines } from "./log-lines.ts";
 
-const ineffective = "web: failed to stop container a within 30s: the runtime reported success, but nothing has changed";
+const ineffective = `web: failed to stop container a within 30s: ${INEFFECTIVE_ACTION}`;
 
 test.each<[text: string, expected: boolean, lines: readonly string[]]>([
   ["no action", false, []],
   ["a stop without an effect", true, ["web: stop container a within 30s", ineffective]],
-  ["the same, a report and another pod's action", true, [ineffective, "report web Running", "db: start container b"]],
-  ["its retry", false, [ineffective, "web: stop container a within 29s"]],
+  ["the same and another container's stop", true, [ineffective, "web: stop container b within 30s"]],
   ["another failure", false, ["web: failed to stop container a within 30s: the runtime is down"]],
-])("after %s a retry is pending: %p", (_, expected, lines) => {
+])("after %s an ineffective action is recent: %p", (_, expected, lines) => {
   let nowMs = 1900;
   const log = createLogLines(() => nowMs);
   for (const line of lines) log.append(line);
-  expect(log.hasPendingRetry()).toBe(expected);
-  nowMs = 6000;
-  expect(log.hasPendingRetry()).toBe(false);
+  nowMs += 4999;
+  expect(log.hasRecentIneffectiveAction()).toBe(expected);
+  nowMs += 1;
+  expect(log.hasRecentIneffectiveAction()).toBe(false);
 });

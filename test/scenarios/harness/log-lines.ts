@@ -1,3 +1,4 @@
+import { INEFFECTIVE_ACTION } from "../../../agent/loop/sync-pod.ts";
 import type { PodReport } from "../../../agent/report/local/pod-reports.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { ContainerStatus } from "../../../proto/kubernetes/gen/types.ts";
@@ -8,8 +9,8 @@ export interface LogLines {
   readonly lines: string[];
   /** All lines. */
   readonly course: readonly string[];
-  /** Whether a pod's last action has just succeeded without an effect: the agent may retry it after its back-off. */
-  hasPendingRetry(): boolean;
+  /** Whether an action has succeeded without an effect in the last five seconds: the agent may still retry it. */
+  hasRecentIneffectiveAction(): boolean;
   append(text: string): void;
   /** Marks where an agent died, in the course only. */
   appendDeath(text: string): void;
@@ -19,16 +20,17 @@ export interface LogLines {
   createLog(signal: AbortSignal): Log;
 }
 
-const INEFFECTIVE = ": the runtime reported success, but nothing has changed";
-/** The agent retries after 1, 2 and 4 s; a status lags by at most 3 s. One more, because lines show whole seconds. */
-const MAX_BACK_OFF_S = 5;
+/** The delays of the first three retries are 1, 2 and 4 s, and a status lags by at most 3 s; one more second for the retry. */
+const RETRY_MS = 5000;
 
 export function createLogLines(elapsedMs: () => number): LogLines {
   const lines: string[] = [];
   const course: string[] = [];
+  let ineffectiveAtMs = Number.NEGATIVE_INFINITY;
   const summaries = new Map<string, string>();
   const withSecond = (text: string) => `${Math.floor(elapsedMs() / 1000)}s ${text}`;
   const append = (text: string) => {
+    if (text.endsWith(`: ${INEFFECTIVE_ACTION}`)) ineffectiveAtMs = elapsedMs();
     const line = withSecond(text);
     lines.push(line);
     course.push(line);
@@ -36,10 +38,7 @@ export function createLogLines(elapsedMs: () => number): LogLines {
   return {
     lines,
     course,
-    hasPendingRetry: () =>
-      lastActionsByPod(course).some(
-        ({ seconds, text }) => text.endsWith(INEFFECTIVE) && elapsedMs() < (seconds + MAX_BACK_OFF_S) * 1000,
-      ),
+    hasRecentIneffectiveAction: () => elapsedMs() < ineffectiveAtMs + RETRY_MS,
     append,
     appendDeath: (text) => void course.push(`--> ${withSecond(text)}`),
     appendReports(reports) {
@@ -65,21 +64,6 @@ export function createLogLines(elapsedMs: () => number): LogLines {
       return log;
     },
   };
-}
-
-interface ActionLine {
-  readonly seconds: number;
-  readonly text: string;
-}
-
-/** The last line of each pod that is about an action: `5s web: start container a (attempt 0)`. */
-function lastActionsByPod(course: readonly string[]): readonly ActionLine[] {
-  const found = new Map<string, ActionLine>();
-  for (const line of course) {
-    const [, seconds, pod, text = ""] = /^(\d+)s (\S+): (.*)/.exec(line) ?? [];
-    if (pod !== undefined) found.set(pod, { seconds: Number(seconds), text });
-  }
-  return [...found.values()];
 }
 
 /** `web Running, ready: a running, b waiting CrashLoopBackOff (restarts: 3)` */

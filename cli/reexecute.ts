@@ -8,8 +8,9 @@ import { messageOf } from "../host/error-message.ts";
  * a second; while pods start the memory is needed again at once, and the scans cost a few percent of CPU.
  * BUN_GC_TIMER_DISABLE: no collection once a second for half a minute after each change of the heap. That took more CPU than all else an idle agent
  * does, and a tenth of what starts take. JavaScriptCore still collects by what is allocated, and `createReleaseMemory` when the agent falls idle.
+ * @internal
  */
-const ENVIRONMENT: Readonly<Record<string, string>> = {
+export const ENVIRONMENT: Readonly<Record<string, string>> = {
   UV_THREADPOOL_SIZE: "8",
   BUN_CONFIG_MAX_HTTP_REQUESTS: "4096",
   MIMALLOC_PURGE_HOLES_MIN_INTERVAL: "2000",

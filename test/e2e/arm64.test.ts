@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ENVIRONMENT } from "../../cli/reexecute.ts";
 import { arm64Binary, buildArm64IfStale } from "../bed/build.ts";
 import { unpackPackages } from "../bed/packages.ts";
 import { podOf, script } from "./manifest.ts";
@@ -17,8 +18,9 @@ async function prepareAgent(folder: string): Promise<string> {
   await buildArm64IfStale();
   if (process.arch === "arm64") return arm64Binary;
   const [emulator, libraries] = [await unpackPackages("bookworm-emulator"), await unpackPackages("bookworm-arm64")];
-  const settings =
-    "UV_THREADPOOL_SIZE=8 BUN_CONFIG_MAX_HTTP_REQUESTS=4096 MIMALLOC_PURGE_HOLES_MIN_INTERVAL=2000 BUN_GC_TIMER_DISABLE=1";
+  const settings = Object.entries(ENVIRONMENT)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");
   const qemu = join(emulator.root, "usr/bin/qemu-aarch64-static");
   const path = join(folder, "berth-emulated");
   const command = `${settings} exec ${qemu} -L ${libraries.root} ${arm64Binary} "$@"`;

@@ -8,7 +8,7 @@ const SETTLED_MS = 7_000;
 export const MORE_ROUNDS = 2;
 
 /** The anonymous memory of a process, in MB, once it has not shrunk by a hundredth for `SETTLED_MS`. */
-async function memoryAtRest(pid: number): Promise<number> {
+export async function memoryAtRest(pid: number): Promise<number> {
   const read = async () => (await memoryOf(pid)).anonymousBytes / 1e6;
   let [least, since] = [await read(), performance.now()];
   const isSettled = async () => {
@@ -26,18 +26,18 @@ export interface MemoryComparison {
   readonly base: number;
   /** The pods of a round. */
   readonly atOnce: number;
-  /** The process id of the agent. */
-  readonly pid: number;
+  /** Reads the agent's anonymous memory, in MB, once it is at rest. */
+  readonly read: () => Promise<number>;
   /** Starts the `atOnce` pods of the round that begins with the pod `first`, and removes them. */
   churn(first: number): Promise<void>;
 }
 
 /** Expects that the agent's anonymous memory after `pods` pods is at most 1.1 × that after `base`. */
-export async function expectSameMemory({ pods, base, atOnce, pid, churn }: MemoryComparison): Promise<void> {
+export async function expectSameMemory({ pods, base, atOnce, read, churn }: MemoryComparison): Promise<void> {
   const sizes: number[] = [];
   for (let first = atOnce; first <= pods; first += atOnce) {
     await churn(first);
-    if (first % base === 0 || first === base + atOnce) sizes.push(await memoryAtRest(pid));
+    if (first % base === 0 || first === base + atOnce) sizes.push(await read());
   }
   const printed = sizes.map((size) => size.toFixed(1)).join(" ");
   console.log(`anonymous memory after ${base} pods and later, in MB: ${printed}`);
@@ -48,7 +48,7 @@ export async function expectSameMemory({ pods, base, atOnce, pid, churn }: Memor
   // A collection may come late, so the last size may be large. What is never returned is in those after it, too.
   for (let more = 1; Math.min(...later) > limit && more <= MORE_ROUNDS; more++) {
     await churn(pods + more * atOnce);
-    later.push(await memoryAtRest(pid));
+    later.push(await read());
     console.log(`after ${atOnce} more pods: ${later.at(-1)?.toFixed(1)}`);
   }
   expect(Math.min(...later)).toBeLessThanOrEqual(limit);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, test } from "bun:test";
 import { pollUntil } from "../bed/poll-until.ts";
 import { startTcpServer, type TcpServer } from "../fakes/tcp-server.ts";
-import { expectSameMemory, MORE_ROUNDS } from "./memory-at-rest.ts";
+import { expectSameMemory, MORE_ROUNDS, memoryAtRest } from "./memory-at-rest.ts";
 import { shortPod, usualPod } from "./memory-pods.ts";
 import { isReady, startNode, type TestNode } from "./node.ts";
 
@@ -51,6 +51,6 @@ async function churn(first: number): Promise<void> {
 
 test(
   `the memory after ${PODS} pods that have come and gone is that after ${BASE}`,
-  () => expectSameMemory({ pods: PODS, base: BASE, atOnce: AT_ONCE, pid: node.agent.pid, churn }),
+  () => expectSameMemory({ pods: PODS, base: BASE, atOnce: AT_ONCE, read: () => memoryAtRest(node.agent.pid), churn }),
   (PODS + MORE_ROUNDS * AT_ONCE) * 2 * SLOW_POD_MS,
 );

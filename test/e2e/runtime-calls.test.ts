@@ -43,7 +43,7 @@ const failure = {
 };
 const classes = {
   sandbox: "sandbox",
-  create: "start",
+  create: "create",
   start: "start",
   pull: "pull",
   stop: "stop",

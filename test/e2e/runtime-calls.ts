@@ -1,8 +1,8 @@
 import { createReadStream } from "node:fs";
 import { text } from "node:stream/consumers";
 
-/** What a call to the runtime does: it runs a sandbox, starts a container, pulls, or stops one of the former. */
-export type CallClass = "sandbox" | "start" | "pull" | "stop";
+/** What a call to the runtime does: it runs a sandbox, creates or starts a container, pulls, or stops one of the former. */
+export type CallClass = "sandbox" | "create" | "start" | "pull" | "stop";
 
 /** A call by containerd's log. */
 export interface RuntimeCall {
@@ -36,7 +36,7 @@ export interface RuntimeCalls {
 
 const CLASS_OF_VERB: Readonly<Record<string, CallClass>> = {
   RunPodSandbox: "sandbox",
-  CreateContainer: "start",
+  CreateContainer: "create",
   StartContainer: "start",
   PullImage: "pull",
   StopContainer: "stop",

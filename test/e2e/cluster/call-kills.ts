@@ -7,7 +7,13 @@ import { type AgentKills, type Kill, killAgents, killRuntime } from "./kills.ts"
 
 const AWAY_MS = 700;
 /** The runtime is killed at a random moment within this time after a call was seen. Longer calls are met in their midst. */
-const WITHIN_MS: Readonly<Record<CallClass, number>> = { sandbox: 60, start: 30, pull: 700, stop: 400 };
+const WITHIN_MS: Readonly<Record<CallClass, number>> = {
+  sandbox: 60,
+  create: 20,
+  start: 30,
+  pull: 700,
+  stop: 400,
+};
 export const CALL_CLASSES = Object.keys(WITHIN_MS) as readonly CallClass[];
 const GIVE_UP_MS = 60_000;
 

@@ -1,5 +1,5 @@
 // `npm run chaos`: pods with random lifecycles while agent, runtime, API server and etcd are killed at random. Not part
-// of `npm test`: it takes minutes. random-pods.test.ts is the short run with fifteen pods.
+// of `npm test`: it takes minutes. random-pods.test.ts is the short run with eighteen pods.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { seededRandom } from "../../random.ts";

@@ -116,7 +116,7 @@ test.each<[life: string, outcome: string, evidence: Row]>([
     "p: no kill explains that it never began",
     {
       ...{ pod: failedPod(137, "ContainerStatusUnknown"), notes: [], kills: [runtimeKill] },
-      interrupted: [call(18, 20, { name: "CreateContainer within sandbox" })],
+      interrupted: [call(18, 20, { class: "create", name: "CreateContainer within sandbox" })],
     },
   ],
   [
@@ -250,7 +250,12 @@ test.each<[life: string, outcome: string, evidence: Row]>([
   [
     "began twice, with a kill of the runtime in its creation",
     "p: no kill explains that it ran twice",
-    { pod: succeeded, notes: beganTwice, kills: [kill("runtime", 2)], interrupted: [call(1.5, 2.5)] },
+    {
+      pod: succeeded,
+      notes: beganTwice,
+      kills: [kill("runtime", 2)],
+      interrupted: [call(1.5, 2.5, { class: "create" })],
+    },
   ],
   [
     "began twice, with a kill of the agent in its start",

@@ -76,7 +76,7 @@ function explainSecondRun(
   const instance = container && { ...container, ...(container.restartCount > 0 && { containerID: "" }) };
   const starts = calls.interrupted
     .filter((call) => instance !== undefined && call.container !== undefined && isFor(call, instance, pod))
-    .filter(({ class: callClass, containerId }) => callClass === "start" && containerId !== undefined);
+    .filter(({ class: callClass }) => callClass === "start");
   const explaining = starts.flatMap((call) => kills.find((kill) => isCutBy(kill, call)) ?? []);
   return explaining.length < surplusRuns
     ? { unexplained: `no kill explains that it ${SENTENCES["ran twice"]}` }
@@ -95,7 +95,7 @@ function findInterruption(
 ): Kill | undefined {
   const finishedMs = Date.parse(container.state?.terminated?.finishedAt ?? "");
   const earlier = kills.filter(({ fromMs }) => !(fromMs > finishedMs + PRECISION_MS));
-  const isStart = ({ name }: RuntimeCall) => /^StartContainer\b/.test(name);
+  const isStart = (call: RuntimeCall) => call.class === "start";
   const own = (call: RuntimeCall) => (isStart(call) || call.class === "stop") && isFor(call, container, pod);
   const atRuntime = calls.interrupted.filter(own);
   const atAgent = calls.failed.filter(isStart).filter(own);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
 import { pods } from "../../../kube/resource.ts";
 import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
@@ -8,11 +9,14 @@ import { hashAnnotation, mirrorAnnotation, podNameLabel } from "../../../proto/k
 import { busyboxImage, webImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
+import { recordLifetimes } from "../container-lifetimes.ts";
 import { podOf, untilStopped } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { startTakeoverNode, type TakeoverNode } from "./takeover-fixture.ts";
 
 setDefaultTimeout(600_000);
+/** How long a new agent is watched: Berth lists what runs again 1 s and 10 s after its start. */
+const WATCHED_MS = 15_000;
 
 const skip = skipWithoutPrograms("a change from the kubelet to Berth and back");
 
@@ -152,15 +156,28 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
     await waitForAgent("kubelet", names);
     const first = await present(names);
     expect(first.pods.filter(({ mirror }) => mirror !== undefined).map(({ name = "" }) => name)).toEqual(staticNames);
+    const firstUids = new Set((await node.sandboxes()).map(({ metadata }) => metadata?.uid));
+    const lifetimes = await recordLifetimes(node.containerd);
+    try {
+      await switchTo("berth");
+      const later = [...names, ...(await putNewPods("of-berth"))];
+      await waitForAgent("berth", later);
+      await pause(WATCHED_MS);
+      expect(await present(names)).toEqual(first);
 
-    await switchTo("berth");
-    const later = [...names, ...(await putNewPods("of-berth"))];
-    await waitForAgent("berth", later);
-    expect(await present(names)).toEqual(first);
+      const second = await present(later);
+      await switchTo("kubelet");
+      await waitForAgent("kubelet", [...later, ...(await putNewPods("of-kubelet"))]);
+      await pause(WATCHED_MS);
+      expect(await present(later)).toEqual(second);
 
-    const second = await present(later);
-    await switchTo("kubelet");
-    await waitForAgent("kubelet", [...later, ...(await putNewPods("of-kubelet"))]);
-    expect(await present(later)).toEqual(second);
+      // An instance that was replaced between two looks would be here.
+      const created = (await lifetimes.all()).map(({ owner }) => owner);
+      expect(created.length).toBeGreaterThan(0);
+      expect(created.filter((owner) => firstUids.has(owner.split("/")[0]))).toEqual([]);
+      expect(created.filter((owner, at) => created.indexOf(owner) !== at)).toEqual([]);
+    } finally {
+      lifetimes.stop();
+    }
   });
 });

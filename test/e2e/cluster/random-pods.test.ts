@@ -11,7 +11,7 @@ import { createRandomPods, type Kind } from "./random-workload.ts";
 import { expectOutcomes, expectUndisturbedOutcomes } from "./workload-outcome.ts";
 import { removeWorkload, runWorkload } from "./workload-run.ts";
 
-const skip = skipWithoutPrograms("fifteen random pods while agent and runtime are killed");
+const skip = skipWithoutPrograms("eighteen random pods while agent and runtime are killed");
 /** Fixed, so that all runs have the same pods and draw the same times; BERTH_SEED tries other ones. */
 const seed = Number(process.env["BERTH_SEED"] ?? 1);
 const random = seededRandom(seed);
@@ -32,6 +32,9 @@ const kinds: readonly Kind[] = [
   "readiness",
   "restartall",
   "prestop",
+  "static",
+  "changed",
+  "crashes",
 ];
 const FAULTS_MS = 12_000;
 const CALM_MS = 120_000;
@@ -40,7 +43,7 @@ const HOLD_MS = 10_000;
 /** The sum of all waits of the test, each of which a busy machine makes three times longer. */
 setDefaultTimeout(25 * 60_000);
 
-describe.skipIf(skip !== undefined)("fifteen random pods", () => {
+describe.skipIf(skip !== undefined)("eighteen random pods", () => {
   let bed: RandomPodsBed;
   let hasPassed = false;
   beforeAll(async () => {

@@ -4,7 +4,7 @@ import { startTcpServer, type TcpServer } from "../../fakes/tcp-server.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { barePod } from "../cluster/api-objects.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "../cluster/node.ts";
-import { expectSameMemory, MORE_ROUNDS } from "../memory-at-rest.ts";
+import { expectSameMemory, MORE_ROUNDS, memoryAtRest } from "../memory-at-rest.ts";
 import { usualParts } from "../memory-pods.ts";
 
 const skip = skipWithoutPrograms("the memory after pods of the API");
@@ -59,7 +59,14 @@ describe.skipIf(skip !== undefined)("pods of the API", () => {
 
   test(
     `the memory after ${PODS} pods with tokens, ConfigMaps and Secrets is that after ${BASE}`,
-    () => expectSameMemory({ pods: PODS, base: BASE, atOnce: AT_ONCE, pid: cluster.node.agent.pid, churn }),
+    () =>
+      expectSameMemory({
+        pods: PODS,
+        base: BASE,
+        atOnce: AT_ONCE,
+        read: () => memoryAtRest(cluster.node.agent.pid),
+        churn,
+      }),
     (PODS + MORE_ROUNDS * AT_ONCE) * 2 * SLOW_POD_MS,
   );
 });

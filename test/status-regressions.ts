@@ -46,7 +46,9 @@ function podRules(before: PodStatus, after: PodStatus, isTerminating: boolean) {
   const isOver = isTerminal(before.phase);
   const isReady = ({ conditions = [] }: PodStatus) =>
     conditions.some(({ type, status }) => type === "Ready" && status === "True");
-  const areReady = (after.containerStatuses ?? []).every(({ ready }) => ready);
+  const areReady = [...(after.initContainerStatuses ?? []), ...(after.containerStatuses ?? [])].every(
+    ({ ready }) => ready,
+  );
   return {
     phase: phaseOrder.indexOf(after.phase) < phaseOrder.indexOf(before.phase),
     "final phase": isOver && after.phase !== before.phase,

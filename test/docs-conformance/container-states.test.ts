@@ -6,7 +6,16 @@ import { expect, test } from "bun:test";
 import { secrets } from "../../kube/resource.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Probe } from "../../proto/kubernetes/gen/types.ts";
-import { container, containerOf, describeSection, formatTimeline, runPod, runTimedPod, sidecar } from "./pod-case.ts";
+import {
+  becomesUnready,
+  container,
+  containerOf,
+  describeSection,
+  formatTimeline,
+  runPod,
+  runTimedPod,
+  sidecar,
+} from "./pod-case.ts";
 
 describeSection("Container states", () => {
   test("the node creates the containers of a pod with its container runtime as soon as the pod is bound", async () => {
@@ -237,6 +246,7 @@ describeSection("Readiness probe", () => {
     const { harness } = await runPod({
       spec: { containers: [container("a", { readinessProbe: execProbe("ready", { failureThreshold: 1 }) })] },
       before: ({ runtime }) => void runtime.commands.set("ready", { exitCode: 1 }),
+      options: { regressions: becomesUnready },
     });
     const isReady = async () => (await containerOf(harness, "a")).ready;
     await harness.advance("30s");

@@ -138,7 +138,11 @@ describeSection("Information available via resourceFieldRef", () => {
   });
 
   test("after a resize, a file of a volume has the new amount, and a variable keeps the old one", async () => {
-    const { harness } = await runPod({ spec: withAmounts([amountOf("amount", "limits.cpu", "1m")]) });
+    const regressions = [{ pod: "web", label: "PodResizeInProgress", rule: "condition", why: "The resize is done." }];
+    const { harness } = await runPod({
+      spec: withAmounts([amountOf("amount", "limits.cpu", "1m")]),
+      options: { regressions },
+    });
     const [resized] = (await harness.kube.user.get(pods("default"), "web")).spec.containers;
     const { requests, limits } = resized?.resources ?? {};
     const containers = [{ ...resized, resources: { requests, limits: { ...limits, cpu: "750m" } } }];

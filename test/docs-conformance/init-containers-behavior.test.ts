@@ -11,10 +11,13 @@ import {
   container,
   containerOf,
   describeSection,
+  endsByDeadline,
   formatTimeline,
+  getsNewAddress,
   runPod,
   runTimedPod,
   shortExitLag,
+  startsOver,
   statusOf,
 } from "./pod-case.ts";
 
@@ -104,7 +107,11 @@ describeSection("Detailed behavior", () => {
   });
 
   test("a pod that is restarted runs all init containers again", async () => {
-    const { harness, expectTimeline } = await runTimedPod({ spec: { initContainers: two }, programs: short });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec: { initContainers: two },
+      programs: short,
+      options: { regressions: [...getsNewAddress, ...startsOver] },
+    });
     await harness.advance("10s");
     const [sandbox] = harness.runtime.sandboxes.keys();
     void harness.runtime.stopPodSandbox(sandbox!);
@@ -178,13 +185,21 @@ describeSection("Detailed behavior", () => {
 
   test("activeDeadlineSeconds includes the time of init containers", async () => {
     const spec: Partial<PodSpec> = { activeDeadlineSeconds: 60, initContainers: [container("first")] };
-    const { harness, expectTimeline } = await runTimedPod({ spec, programs: { first: { exitsAfterMs: 50_000 } } });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec,
+      programs: { first: { exitsAfterMs: 50_000 } },
+      options: { regressions: endsByDeadline },
+    });
     await harness.advance("2m");
     await expectTimeline(/a (started|stopped)/, ["50s a started", "60s a stopped"]);
   });
 
   test("activeDeadlineSeconds also ends a pod that is initialized and running", async () => {
-    const { harness } = await runPod({ spec: { activeDeadlineSeconds: 60, initContainers: two }, programs: short });
+    const { harness } = await runPod({
+      spec: { activeDeadlineSeconds: 60, initContainers: two },
+      programs: short,
+      options: { regressions: endsByDeadline },
+    });
     await harness.advance("2m");
     expect(await harness.apiPods()).toEqual([
       "web Failed (DeadlineExceeded): init first terminated Completed 0, init second terminated Completed 0, a terminated Error 143",

@@ -20,9 +20,11 @@ import {
   containerOf,
   describeSection,
   formatTimeline,
+  getsNewAddress,
   runPod,
   runTimedPod,
   shortExitLag,
+  startsOver,
   statusOf,
 } from "./pod-case.ts";
 
@@ -278,7 +280,11 @@ describeSection("Resource sharing within containers", () => {
 
 describeSection("Pod restart reasons", () => {
   test("a restart of the sandbox runs the init containers again", async () => {
-    const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
+    const { harness } = await runPod({
+      spec: { initContainers: two },
+      programs: short,
+      options: { regressions: [...getsNewAddress, ...startsOver] },
+    });
     await harness.advance("10s");
     const [sandbox] = harness.runtime.sandboxes.keys();
     harness.runtime.exitSandbox(sandbox!);
@@ -294,7 +300,13 @@ describeSection("Pod restart reasons", () => {
   });
 
   test("init containers whose containers were garbage collected do not run again", async () => {
-    const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
+    const regressions = ["first", "second"].map((label) => ({
+      pod: "web",
+      label,
+      rule: "container id",
+      why: "The container is lost, so that no id is known.",
+    }));
+    const { harness } = await runPod({ spec: { initContainers: two }, programs: short, options: { regressions } });
     await harness.advance("10s");
     for (const name of ["first", "second"]) harness.runtime.loseContainer(harness.containerIdOf(name));
     await harness.exit("a", 1);

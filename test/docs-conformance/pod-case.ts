@@ -12,6 +12,7 @@ import type {
 import type { Program } from "../fakes/runtime-objects.ts";
 import { seededRandom } from "../random.ts";
 import { seed } from "../scenarios/harness/exit-lags.ts";
+import type { ExpectedRegression } from "../scenarios/harness/expected-regressions.ts";
 import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
 import { seenAfterMs } from "../scenarios/harness/unseen-exits.ts";
 import { type AgentHarness, createHarness } from "../scenarios/harness.ts";
@@ -74,7 +75,7 @@ export async function runPod({
   features,
   before,
 }: DocsPod = {}): Promise<PodRun> {
-  const harness = await createHarness({ isInCluster: true, waitsForExits: true, regressions: "any", ...options });
+  const harness = await createHarness({ isInCluster: true, waitsForExits: true, ...options });
   const statuses: PodStatus[] = [];
   harness.kube.after.patch = async (about) => {
     const status = about.endsWith("/web/status") ? (await readPod(harness, "web"))?.status : undefined;
@@ -87,6 +88,20 @@ export async function runPod({
   await harness.apply("web", spec, metadata);
   return { harness, statuses };
 }
+
+const regression = (rule: string, why: string, label?: string): ExpectedRegression => ({
+  pod: "web",
+  rule,
+  why,
+  ...(label !== undefined && { label }),
+});
+/** The steps back of a status that some pages are about. */
+export const becomesUnready = [regression("readiness", "The probe fails.", "a")];
+export const endsByDeadline = [
+  regression("being ready", "The pod is over its deadline, and its containers still run."),
+];
+export const getsNewAddress = [regression("address", "The next sandbox has another address.")];
+export const startsOver = [regression("phase", "The init containers run again in the next sandbox.")];
 
 export function container(name: string, more: Partial<Container> = {}): Container {
   return { name, image: "busybox:1", imagePullPolicy: "IfNotPresent", ...more };

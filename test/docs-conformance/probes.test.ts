@@ -24,9 +24,11 @@ import { createServer as createHttpsServer } from "node:https";
 import { createServer as createTcpServer, type Server } from "node:net";
 import type { Container, HTTPGetAction, PodSpec, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../bed/poll-until.ts";
+import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
 import type { AgentHarness } from "../scenarios/harness.ts";
 import { createCertificateAuthority } from "../upstream/pki.ts";
 import {
+  becomesUnready,
   conditionOf,
   container,
   containerOf,
@@ -50,7 +52,9 @@ const probedPod = (
   probes: Partial<Container>,
   failing: readonly string[] = [],
   more: Partial<PodSpec> = {},
+  options: HarnessOptions = {},
 ): DocsPod => ({
+  options,
   spec: { ...more, containers: [container("a", probes)] },
   before: (made) => {
     for (const command of failing) setExitCode(made, command, 1);
@@ -197,7 +201,12 @@ describeSection("Readiness probe", () => {
   });
 
   test("a container that is overloaded for a while is not ready, and then ready again", async () => {
-    const { harness } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
+    const { harness } = await runProbed(
+      { readinessProbe: execProbe("ready", { periodSeconds: 1 }) },
+      [],
+      {},
+      { regressions: becomesUnready },
+    );
     const seen: boolean[] = [];
     for (const exitCode of [0, 1, 0]) {
       setExitCode(harness, "ready", exitCode);
@@ -312,7 +321,7 @@ describeSection("When should you use a liveness probe?", () => {
       readinessProbe: execProbe("health", { failureThreshold: 1 }),
       livenessProbe: execProbe("health", { failureThreshold: 4 }),
     };
-    const { harness } = await runProbed(probes);
+    const { harness } = await runProbed(probes, [], {}, { regressions: becomesUnready });
     await harness.advance("5s");
     setExitCode(harness, "health", 1);
     await harness.advance("10s");
@@ -332,7 +341,7 @@ describeSection("When should you use a readiness probe?", () => {
 
   test("a container can make itself unready for maintenance without being restarted", async () => {
     const probes = { readinessProbe: execProbe("maintained"), livenessProbe: execProbe("alive") };
-    const { harness } = await runProbed(probes);
+    const { harness } = await runProbed(probes, [], {}, { regressions: becomesUnready });
     setExitCode(harness, "maintained", 1);
     await harness.advance("10m");
     expect(await harness.apiPods()).toEqual(["web Running: a running"]);
@@ -592,7 +601,12 @@ describeSection("Configuration fields", () => {
   });
 
   test("failureThreshold: the default is three failures in a row", async () => {
-    const { harness } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
+    const { harness } = await runProbed(
+      { readinessProbe: execProbe("ready", { periodSeconds: 1 }) },
+      [],
+      {},
+      { regressions: becomesUnready },
+    );
     setExitCode(harness, "ready", 1);
     await harness.advance("2s");
     expect(await readinessOf(harness)).toBe(true);

@@ -6,6 +6,7 @@
  */
 import { expect, test } from "bun:test";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
 import {
   apiPod,
   conditionOf,
@@ -31,6 +32,9 @@ const spec: Partial<PodSpec> = {
 };
 const programs = { setup: { exitsAfterMs: 1000 }, b: { exitsAfterMs: 1000, exitCode: 3 } };
 
+/** A pod that restarts in place goes back to Pending, and the ends of its containers become `RestartingAllContainers`. */
+const options: HarnessOptions = { regressions: "any" };
+
 /** Lets the watcher of the page's pod exit after ten seconds. */
 async function restart<Run extends PodRun>(podRun: Run, exitCode = 88): Promise<Run> {
   await podRun.harness.advance("10s");
@@ -40,11 +44,11 @@ async function restart<Run extends PodRun>(podRun: Run, exitCode = 88): Promise<
 }
 
 const runAndRestart = async (exitCode = 88, more: Partial<PodSpec> = {}) =>
-  await restart(await runPod({ spec: { ...spec, ...more }, programs }), exitCode);
+  await restart(await runPod({ spec: { ...spec, ...more }, programs, options }), exitCode);
 
 describeSection("Restart All Containers", () => {
   test("an exit that matches the rule restarts all containers of the pod in place", async () => {
-    const { harness, expectTimeline } = await restart(await runTimedPod({ spec, programs }));
+    const { harness, expectTimeline } = await restart(await runTimedPod({ spec, programs, options }));
     await harness.advance("10s");
     await expectTimeline(
       / (setup|proxy|a|b|watcher) started/,
@@ -67,6 +71,7 @@ describeSection("Restart All Containers", () => {
       sidecar("proxy", { restartPolicyRules: asking.restartPolicyRules }),
     ];
     const { harness } = await runPod({
+      options,
       spec: { ...spec, initContainers },
       programs: { setup: { exitsAfterMs: 2000, exitCode: 88 } },
     });
@@ -87,6 +92,7 @@ describeSection("How in-place Pod restarts work", () => {
     const { harness, expectTimeline } = await runTimedPod({
       spec: { ...spec, terminationGracePeriodSeconds: 600, containers },
       programs: { ...programs, a: { onTerm: "ignores" } },
+      options,
     });
     await harness.advance("10s");
     await harness.exit("watcher", 88);
@@ -96,7 +102,7 @@ describeSection("How in-place Pod restarts work", () => {
   });
 
   test("the pod keeps its uid, address and sandbox", async () => {
-    const { harness, expectTimeline } = await runTimedPod({ spec, programs });
+    const { harness, expectTimeline } = await runTimedPod({ spec, programs, options });
     await harness.advance("10s");
     const before = await apiPod(harness);
     await harness.exit("watcher", 88);
@@ -111,7 +117,7 @@ describeSection("How in-place Pod restarts work", () => {
     const [first, ...others] = spec.containers ?? [];
     const mounting = { ...first!, volumeMounts: [{ name: "data", mountPath: "/data" }] };
     const withVolume = { ...spec, containers: [mounting, ...others], volumes: [{ name: "data", emptyDir: {} }] };
-    const { harness } = await runPod({ spec: withVolume, programs });
+    const { harness } = await runPod({ spec: withVolume, programs, options });
     await harness.advance("10s");
     const folder = harness.disk.paths().find((path) => path.endsWith("empty-dir/data"));
     await harness.disk.at("/").write(`${folder}/kept`, "x", 0o600);
@@ -144,7 +150,11 @@ describeSection("How in-place Pod restarts work", () => {
   test("init containers run again in order, then sidecars and all others start", async () => {
     const initContainers = [container("setup"), container("more"), sidecar("proxy")];
     const times = { ...programs, more: { exitsAfterMs: 2000 } };
-    const { harness, expectTimeline } = await runTimedPod({ spec: { ...spec, initContainers }, programs: times });
+    const { harness, expectTimeline } = await runTimedPod({
+      spec: { ...spec, initContainers },
+      programs: times,
+      options,
+    });
     await harness.advance("10s");
     await harness.exit("watcher", 88);
     await harness.advance("10s");
@@ -156,7 +166,7 @@ describeSection("How in-place Pod restarts work", () => {
   });
 
   test("containers that had already exited are restarted too, whatever their policy and exit code", async () => {
-    const { harness, expectTimeline } = await restart(await runTimedPod({ spec, programs }));
+    const { harness, expectTimeline } = await restart(await runTimedPod({ spec, programs, options }));
     await harness.advance("500ms");
     await expectTimeline(/ setup (created|deleted)/, ["0s setup created", "10s setup deleted", "10s setup created"]);
     await harness.advance("10s");

@@ -1,7 +1,6 @@
-import { expect, test } from "bun:test";
+import { test } from "bun:test";
 import { expectEndWithLateExits, type NodeOptions, testDeaths } from "./harness/death-tests.ts";
 import { endStateOf } from "./harness/die-anywhere.ts";
-import { duplicateInstances } from "./harness/duplicate-instances.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
@@ -59,7 +58,6 @@ export function apiScenario(
     const harness = await runInCluster(run, { hasShortLag: true, ...node });
     const end = await endStateOf(harness);
     await check(await finalStateOf(harness), harness);
-    expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
     await expectEndWithLateExits(end, { create, run: startAndRun, endOf: endStateOf });
   });
   const create = (options: NodeOptions) => createInCluster({ ...node, ...options });

@@ -18,6 +18,7 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import type { FakeKube, KubeVerb } from "../fakes/kube.ts";
 import { seededRandom } from "../random.ts";
+import { duplicateInstances } from "./harness/duplicate-instances.ts";
 import { exitLags, seed } from "./harness/exit-lags.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
@@ -301,6 +302,7 @@ test.each(["containerd-events", "cri-events"] as const)(
       harness.kube.compact();
       expect({ from, fixture: leftOf(harness) }).toEqual({ from, fixture: [] });
       const changes = harness.runtime.timeline.splice(0);
+      expect({ from, duplicates: duplicateInstances(changes) }).toEqual({ from, duplicates: [] });
       exited += changes.filter(({ kind, change }) => kind === "container" && change === "stopped").length;
     }
     expect(exited).toBeGreaterThanOrEqual(exits);

@@ -26,10 +26,10 @@ import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
 import { statusRegressions } from "../status-regressions.ts";
 import { cgroupSeam } from "./harness/cgroup-seam.ts";
+import { checkAtEnd } from "./harness/checks-at-end.ts";
 import { type AgentLifetime, createDeaths, type Deaths } from "./harness/deaths.ts";
 import { diskSeam } from "./harness/disk-seam.ts";
 import { withLags } from "./harness/exit-lags.ts";
-import { expectRegressionsAtEnd } from "./harness/expected-regressions.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
 import { kubeSeam } from "./harness/kube-seam.ts";
 import { harnessFacts, harnessNode } from "./harness/local-node.ts";
@@ -387,8 +387,7 @@ export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: r
 /** Creates a node for the test that runs, which fails if a status regresses that the options do not name. */
 export async function createHarness(options: HarnessOptions = {}): Promise<AgentHarness> {
   const harness = new AgentHarness(withLags(options));
-  if (options.dieAfterCall === undefined)
-    expectRegressionsAtEnd(() => harness.statusRegressions(), options.regressions);
+  if (options.dieAfterCall === undefined) checkAtEnd(harness, options.regressions);
   await harness.disk.at("/").makeFolder("root", 0o750);
   await harness.disk.at("/").makeFolder("logs", 0o755);
   await harness.network?.prepare(options.chainVersion);

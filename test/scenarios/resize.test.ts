@@ -5,7 +5,6 @@ import { pods } from "../../kube/resource.ts";
 import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { createInCluster, runInCluster } from "./api-scenario.ts";
 import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
-import { duplicateInstances } from "./harness/duplicate-instances.ts";
 import type { ExpectedRegression } from "./harness/expected-regressions.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
 import type { AgentHarness } from "./harness.ts";
@@ -102,7 +101,6 @@ function resizeScenario(
     const reports = filterLines(whole, /report web/).split("\n");
     const end = await endOf(harness);
     check({ end, log, events: await resizeEvents(harness, "web"), reports });
-    expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
     if (options.hasCgroups === true) return;
     const withCgroups = await createInCluster({ ...options, hasCgroups: true });
     await startAndRun(withCgroups);

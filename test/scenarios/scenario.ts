@@ -1,7 +1,6 @@
-import { expect, test } from "bun:test";
+import { test } from "bun:test";
 import { expectEndWithLateExits, type NodeOptions, testDeaths } from "./harness/death-tests.ts";
 import { endStateOf } from "./harness/die-anywhere.ts";
-import { duplicateInstances } from "./harness/duplicate-instances.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
@@ -39,7 +38,6 @@ export function scenario(
     const harness = await createHarness({ hasShortLag: true, ...options });
     await startAndRun(harness);
     expectLog(harness.takeLog());
-    expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
     if (endDependsOnLag === undefined)
       await expectEndWithLateExits(await endStateOf(harness), { create, run: startAndRun, endOf: endStateOf });
   });

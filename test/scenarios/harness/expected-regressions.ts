@@ -1,5 +1,3 @@
-import { onTestFinished } from "bun:test";
-
 /** A step back of a pod's status in the API that is right in one scenario. */
 export interface ExpectedRegression {
   readonly pod: string;
@@ -30,17 +28,4 @@ export function regressionProblems(
     ...regressions.filter((line) => !named.has(ruleOf(line))),
     ...[...named].filter((name) => !shown.has(name)).map((name) => `${name} is expected to regress, and did not`),
   ];
-}
-
-/** Lets the test that runs fail at its end if `regressions` then returns others than those that it expects. */
-export function expectRegressionsAtEnd(
-  regressions: () => readonly string[],
-  expected: readonly ExpectedRegression[] | "any" = [],
-): void {
-  if (expected === "any") return;
-  onTestFinished(() => {
-    const problems = regressionProblems(regressions(), expected);
-    const what = "The test does not expect these regressions of statuses in the API, or expects others:";
-    if (problems.length > 0) throw new Error([what, ...problems].join("\n"));
-  });
 }

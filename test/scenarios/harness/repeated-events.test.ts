@@ -89,7 +89,12 @@ test("Pulled may occur once before each creation, also one that fails, and once 
 
 test("a pull that fails is no creation that fails", () => {
   for (const message of ["Error: ErrImagePull", 'Failed to pull image "busybox:1": it is gone'])
-    expect(repeated([...recorded("Pulled", [2]), ...recorded("Failed", [1], { message })], [])).toHaveLength(1);
+    expect(repeated([...recorded("Pulled", [3, 4]), ...recorded("Failed", [1, 2], { message })], [])).toHaveLength(1);
+});
+
+test("one pull may precede the creation that it is for", () => {
+  expect(repeated(recorded("Pulled", [1]), [])).toEqual([]);
+  expect(repeated(recorded("Pulled", [1, 2]), [])).toHaveLength(1);
 });
 
 test("events of the whole pod, and other objects, are not judged", () => {

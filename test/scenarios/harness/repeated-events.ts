@@ -96,7 +96,8 @@ function repeatedPulls(
     const failed = own.filter(({ reason, message }) => reason === "Failed" && /^Error: (?!ErrImage)/.test(message));
     const created = timeline.filter((each) => each.role === role && each.change === "created");
     const creations = created.length + failed.length;
-    if (pulled.length <= creations + deaths) return [];
+    // The first one is no repetition: its container may wait for its sandbox or a volume.
+    if (pulled.length <= Math.max(1, creations + deaths)) return [];
     return [
       `Pulled of ${pulled[0]?.subject} is repeated: it has occurred ${pulled.length} times, before ${creations} creations`,
     ];

@@ -1,4 +1,4 @@
-import { foundSince, judged } from "./judged.ts";
+import { judged } from "./judged.ts";
 import { faultOf } from "./mutants.ts";
 
 /** A planted fault as text, and the suite that found it; undefined if none did. */
@@ -20,10 +20,7 @@ export interface MutationRun {
 export const share = (findings: readonly Finding[]): number =>
   findings.filter(({ foundBy }) => foundBy !== undefined).length / findings.length;
 
-/**
- * The faults that no suite has found and that are not judged. A fault that a test is said to find since an earlier run
- * is one of them: this run shows that the test does not.
- */
+/** The faults that no suite has found and that are not judged. */
 export const unjudgedFaults = (findings: readonly Finding[]): readonly string[] =>
   findings.filter(({ text, foundBy }) => foundBy === undefined && !(faultOf(text) in judged)).map(({ text }) => text);
 
@@ -61,9 +58,6 @@ const textsFoundBy = (findings: readonly Finding[], suite: string): readonly str
     .toSorted();
 
 function judgementOf(text: string): string {
-  const fault = faultOf(text);
-  const why = judged[fault];
-  if (why !== undefined) return `: ${why}`;
-  const testFile = foundSince[fault];
-  return testFile === undefined ? "" : `: since this run \`${testFile}\` finds it`;
+  const why = judged[faultOf(text)];
+  return why === undefined ? "" : `: ${why}`;
 }

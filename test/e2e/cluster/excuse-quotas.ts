@@ -9,7 +9,7 @@ interface Quotas {
 }
 /**
  * Chance weighs more among few pods. An excuse names a kill that met a call for this very pod (`explain`), and the kills
- * meet none to three of eighteen pods, rarely five. Ten of these end.
+ * meet none to three of fifteen pods, rarely five. Ten of the eighteen end.
  */
 const OF_FEW: Quotas = { mostExcused: 1 / 3, leastNoted: 0.5 };
 const MANY = 100;

@@ -52,7 +52,7 @@ describe.skipIf(skip !== undefined)("eighteen random pods", () => {
   }, BUILD_TIMEOUT_MS);
   afterAll(() => bed?.tearDown(hasPassed));
 
-  test("reach their expected outcomes while agent and containerd are killed, also during starts, pulls and stops", async () => {
+  test("reach their expected outcomes while agent and containerd are killed, also during creations, starts, pulls and stops", async () => {
     const { cluster, folder, remoteImage, openFileWatch } = bed;
     const options = { random, folder, remoteImage, kinds, changesWithinMs: FAULTS_MS, startsWithinSeconds: 45 };
     const workload = createRandomPods({ count: kinds.length, ...options });

@@ -33,6 +33,13 @@ const condition = (more: Partial<PodCondition>): PodStatus => ({
   conditions: [{ type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:05Z", ...more }],
 });
 
+const unready = condition({ status: "False", lastTransitionTime: "2026-01-01T00:00:06Z" });
+/** A ready pod with a sidecar, or with the init container that is given. */
+const withInit = (more: Partial<ContainerStatus>): PodStatus => ({
+  ...condition({}),
+  ...init({ name: "side", ...more }),
+});
+
 const regressions: readonly (readonly [what: string, before: PodStatus, after: PodStatus])[] = [
   ["phase", { phase: "Running" }, { phase: "Pending" }],
   ["phase", { phase: "Pending" }, {}],
@@ -45,6 +52,12 @@ const regressions: readonly (readonly [what: string, before: PodStatus, after: P
   ["address", { hostIP: "192.0.2.1" }, {}],
   ["observed generation", { observedGeneration: 2 }, { observedGeneration: 1 }],
   ["being ready", condition({}), condition({ status: "False", lastTransitionTime: "2026-01-01T00:00:06Z" })],
+  ["being ready", withInit({}), { ...withInit({}), ...unready }],
+  [
+    "being ready",
+    withInit({ name: "setup", ready: true, state: over(0) }),
+    { ...withInit({ name: "setup", ready: false, state: over(0) }), ...unready },
+  ],
   ["a: status", only({}), {}],
   ["b: restart count", both({ restartCount: 3 }), both({ restartCount: 0 })],
   ["b: container id", both({}), both({ containerID: "containerd://other" })],
@@ -112,11 +125,19 @@ const allowed: readonly (readonly [what: string, before: PodStatus, after: PodSt
       ...only({ state: over(3) }),
     },
   ],
+  [
+    "a pod that becomes unready with its sidecar",
+    withInit({}),
+    { ...withInit({ ready: false, state: over(1) }), ...unready },
+  ],
 ];
 
 const podOf = (status: PodStatus, deletionTimestamp?: string): Pod => ({
   metadata: { name: "web", ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
-  spec: { containers: [] },
+  spec: {
+    initContainers: [{ name: "side", restartPolicy: "Always" }, { name: "setup" }],
+    containers: [],
+  },
   status,
 });
 const regressionsOf = (before: PodStatus, after: PodStatus) =>

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { sidecarsOf } from "../proto/kubernetes/containers.ts";
 import type {
   ContainerStateTerminated,
   ContainerStatus,
@@ -10,14 +11,12 @@ import type {
 
 /**
  * Returns one sentence for each regression from a pod's earlier status to a later one. Statuses in between may have
- * been missed. An interrupted start counts as a start: the next instance has a higher restart count. Only for pods
- * without probes and readiness gates, because those may become unready while they run.
+ * been missed. An interrupted start counts as a start: the next instance has a higher restart count. A pod with probes or
+ * readiness gates may become unready while it runs: its test names that regression.
  */
-export function statusRegressions(
-  { metadata, status: before = {} }: Pod,
-  { metadata: now, status: after = {} }: Pod,
-): readonly string[] {
-  const isTerminating = now.deletionTimestamp !== undefined;
+export function statusRegressions({ metadata, status: before = {} }: Pod, later: Pod): readonly string[] {
+  const { status: after = {} } = later;
+  const isTerminating = later.metadata.deletionTimestamp !== undefined;
   const from = `${metadata.name}: `;
   const violations = (where: string, rules: Readonly<Record<string, boolean>>, was: unknown, is: unknown) =>
     Object.entries(rules)
@@ -31,7 +30,7 @@ export function statusRegressions(
     return violations(`${was.type}: `, conditionRules(was, is), was, is);
   });
   return [
-    ...violations("", podRules(before, after, isTerminating), before, after),
+    ...violations("", podRules(before, after, later), before, after),
     ...containerRegressions,
     ...conditionRegressions,
   ];
@@ -40,15 +39,16 @@ export function statusRegressions(
 const phaseOrder: readonly (PodPhase | undefined)[] = [undefined, "Pending", "Running", "Succeeded", "Failed"];
 const isTerminal = (phase: PodPhase | undefined) => phase === "Succeeded" || phase === "Failed";
 
-function podRules(before: PodStatus, after: PodStatus, isTerminating: boolean) {
+function podRules(before: PodStatus, after: PodStatus, { spec, metadata }: Pick<Pod, "spec" | "metadata">) {
+  const isTerminating = metadata.deletionTimestamp !== undefined;
   const hasChanged = (field: keyof PodStatus) =>
     before[field] !== undefined && !isDeepStrictEqual(before[field], after[field]);
   const isOver = isTerminal(before.phase);
   const isReady = ({ conditions = [] }: PodStatus) =>
     conditions.some(({ type, status }) => type === "Ready" && status === "True");
-  const areReady = [...(after.initContainerStatuses ?? []), ...(after.containerStatuses ?? [])].every(
-    ({ ready }) => ready,
-  );
+  const sidecars = sidecarsOf(spec).map(({ name }) => name);
+  const ofSidecars = (after.initContainerStatuses ?? []).filter(({ name }) => sidecars.includes(name));
+  const areReady = [...ofSidecars, ...(after.containerStatuses ?? [])].every(({ ready }) => ready);
   return {
     phase: phaseOrder.indexOf(after.phase) < phaseOrder.indexOf(before.phase),
     "final phase": isOver && after.phase !== before.phase,

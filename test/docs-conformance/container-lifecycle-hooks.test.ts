@@ -10,7 +10,7 @@
 import { expect, test } from "bun:test";
 import type { Lifecycle, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import type { AgentHarness } from "../scenarios/harness.ts";
-import { container, containerOf, describeSection, endsByDeadline, runPod, runTimedPod } from "./pod-case.ts";
+import { container, containerOf, describeSection, runPod, runTimedPod, unreadyAtDeadline } from "./pod-case.ts";
 
 const exec = (command: string) => ({ exec: { command: [command] } });
 const withHooks = (lifecycle: Lifecycle, more: Partial<PodSpec> = {}): Partial<PodSpec> => ({
@@ -68,7 +68,7 @@ describeSection("Container hooks", () => {
 
   test("PreStop runs before a container is stopped because of activeDeadlineSeconds", async () => {
     const spec = withHooks({ preStop: exec("drain") }, { activeDeadlineSeconds: 10 });
-    const { harness } = await runPod({ spec, options: { regressions: endsByDeadline } });
+    const { harness } = await runPod({ spec, options: { regressions: unreadyAtDeadline } });
     await harness.advance("1m");
     expect(runtimeCalls(harness)).toEqual(["start", "exec drain", "stop within 30s"]);
   });

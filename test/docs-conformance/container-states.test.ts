@@ -7,7 +7,6 @@ import { secrets } from "../../kube/resource.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Probe } from "../../proto/kubernetes/gen/types.ts";
 import {
-  becomesUnready,
   container,
   containerOf,
   describeSection,
@@ -15,6 +14,7 @@ import {
   runPod,
   runTimedPod,
   sidecar,
+  unreadyByProbe,
 } from "./pod-case.ts";
 
 describeSection("Container states", () => {
@@ -246,7 +246,7 @@ describeSection("Readiness probe", () => {
     const { harness } = await runPod({
       spec: { containers: [container("a", { readinessProbe: execProbe("ready", { failureThreshold: 1 }) })] },
       before: ({ runtime }) => void runtime.commands.set("ready", { exitCode: 1 }),
-      options: { regressions: becomesUnready },
+      options: { regressions: unreadyByProbe },
     });
     const isReady = async () => (await containerOf(harness, "a")).ready;
     await harness.advance("30s");

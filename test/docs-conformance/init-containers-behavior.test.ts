@@ -11,14 +11,14 @@ import {
   container,
   containerOf,
   describeSection,
-  endsByDeadline,
   formatTimeline,
-  getsNewAddress,
+  pendingInNextSandbox,
+  podIPOfNextSandbox,
   runPod,
   runTimedPod,
   shortExitLag,
-  startsOver,
   statusOf,
+  unreadyAtDeadline,
 } from "./pod-case.ts";
 
 const two = [container("first"), container("second")];
@@ -110,7 +110,7 @@ describeSection("Detailed behavior", () => {
     const { harness, expectTimeline } = await runTimedPod({
       spec: { initContainers: two },
       programs: short,
-      options: { regressions: [...getsNewAddress, ...startsOver] },
+      options: { regressions: [...podIPOfNextSandbox, ...pendingInNextSandbox] },
     });
     await harness.advance("10s");
     const [sandbox] = harness.runtime.sandboxes.keys();
@@ -188,7 +188,7 @@ describeSection("Detailed behavior", () => {
     const { harness, expectTimeline } = await runTimedPod({
       spec,
       programs: { first: { exitsAfterMs: 50_000 } },
-      options: { regressions: endsByDeadline },
+      options: { regressions: unreadyAtDeadline },
     });
     await harness.advance("2m");
     await expectTimeline(/a (started|stopped)/, ["50s a started", "60s a stopped"]);
@@ -198,7 +198,7 @@ describeSection("Detailed behavior", () => {
     const { harness } = await runPod({
       spec: { activeDeadlineSeconds: 60, initContainers: two },
       programs: short,
-      options: { regressions: endsByDeadline },
+      options: { regressions: unreadyAtDeadline },
     });
     await harness.advance("2m");
     expect(await harness.apiPods()).toEqual([

@@ -20,11 +20,11 @@ import {
   containerOf,
   describeSection,
   formatTimeline,
-  getsNewAddress,
+  pendingInNextSandbox,
+  podIPOfNextSandbox,
   runPod,
   runTimedPod,
   shortExitLag,
-  startsOver,
   statusOf,
 } from "./pod-case.ts";
 
@@ -283,7 +283,7 @@ describeSection("Pod restart reasons", () => {
     const { harness } = await runPod({
       spec: { initContainers: two },
       programs: short,
-      options: { regressions: [...getsNewAddress, ...startsOver] },
+      options: { regressions: [...podIPOfNextSandbox, ...pendingInNextSandbox] },
     });
     await harness.advance("10s");
     const [sandbox] = harness.runtime.sandboxes.keys();

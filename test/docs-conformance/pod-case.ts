@@ -95,13 +95,23 @@ const regression = (rule: string, why: string, label?: string): ExpectedRegressi
   why,
   ...(label !== undefined && { label }),
 });
-/** The steps back of a status that some pages are about. */
-export const becomesUnready = [regression("readiness", "The probe fails.", "a")];
-export const endsByDeadline = [
-  regression("being ready", "The pod is over its deadline, and its containers still run."),
+/** Regressions that a sentence of the documentation is about. */
+export const unreadyByProbe = [regression("readiness", "The probe fails.", "a")];
+export const unreadyAtDeadline = [
+  regression("being ready", "A pod past its deadline is PodFailed while its containers still stop."),
 ];
-export const getsNewAddress = [regression("address", "The next sandbox has another address.")];
-export const startsOver = [regression("phase", "The init containers run again in the next sandbox.")];
+export const podIPOfNextSandbox = [regression("address", "The pod has a new sandbox.")];
+export const pendingInNextSandbox = [regression("phase", "The init containers run again in the next sandbox.")];
+export const allRestarted = (...containers: readonly string[]): readonly ExpectedRegression[] => [
+  regression("phase", "All containers of the pod start again."),
+  ...containers.map((label) =>
+    regression(
+      "end before the last start",
+      "RestartAllContainers removes the container and reports an end of its own.",
+      label,
+    ),
+  ),
+];
 
 export function container(name: string, more: Partial<Container> = {}): Container {
   return { name, image: "busybox:1", imagePullPolicy: "IfNotPresent", ...more };

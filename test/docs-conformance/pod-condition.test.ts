@@ -24,7 +24,7 @@ import {
   container,
   describeSection,
   formatTimeline,
-  getsNewAddress,
+  podIPOfNextSandbox,
   runPod,
   setCondition,
   statusOf,
@@ -210,7 +210,7 @@ describeSection("PodReadyToStartContainers", () => {
   });
 
   test("the condition is False after a reboot until there is a new sandbox with its own network", async () => {
-    const { harness, statuses } = await runPod({ options: { regressions: getsNewAddress } });
+    const { harness, statuses } = await runPod({ options: { regressions: podIPOfNextSandbox } });
     const { podIP } = await statusOf(harness);
     harness.kill();
     for (const id of harness.runtime.sandboxes.keys()) void harness.runtime.stopPodSandbox(id);
@@ -227,7 +227,7 @@ describeSection("PodReadyToStartContainers", () => {
   });
 
   test("the condition is False after the sandbox died until there is a new one", async () => {
-    const { harness } = await runPod({ options: { regressions: getsNewAddress } });
+    const { harness } = await runPod({ options: { regressions: podIPOfNextSandbox } });
     const [id] = harness.runtime.sandboxes.keys();
     const resume = harness.runtime.hang("runPodSandbox");
     harness.runtime.exitSandbox(id!);

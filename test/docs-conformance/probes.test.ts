@@ -28,7 +28,6 @@ import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
 import type { AgentHarness } from "../scenarios/harness.ts";
 import { createCertificateAuthority } from "../upstream/pki.ts";
 import {
-  becomesUnready,
   conditionOf,
   container,
   containerOf,
@@ -38,6 +37,7 @@ import {
   runTimedPod,
   sidecar,
   type TimedPodRun,
+  unreadyByProbe,
 } from "./pod-case.ts";
 
 const execProbe = (command: string, more: Probe = {}): Probe => ({ exec: { command: [command] }, ...more });
@@ -205,7 +205,7 @@ describeSection("Readiness probe", () => {
       { readinessProbe: execProbe("ready", { periodSeconds: 1 }) },
       [],
       {},
-      { regressions: becomesUnready },
+      { regressions: unreadyByProbe },
     );
     const seen: boolean[] = [];
     for (const exitCode of [0, 1, 0]) {
@@ -321,7 +321,7 @@ describeSection("When should you use a liveness probe?", () => {
       readinessProbe: execProbe("health", { failureThreshold: 1 }),
       livenessProbe: execProbe("health", { failureThreshold: 4 }),
     };
-    const { harness } = await runProbed(probes, [], {}, { regressions: becomesUnready });
+    const { harness } = await runProbed(probes, [], {}, { regressions: unreadyByProbe });
     await harness.advance("5s");
     setExitCode(harness, "health", 1);
     await harness.advance("10s");
@@ -341,7 +341,7 @@ describeSection("When should you use a readiness probe?", () => {
 
   test("a container can make itself unready for maintenance without being restarted", async () => {
     const probes = { readinessProbe: execProbe("maintained"), livenessProbe: execProbe("alive") };
-    const { harness } = await runProbed(probes, [], {}, { regressions: becomesUnready });
+    const { harness } = await runProbed(probes, [], {}, { regressions: unreadyByProbe });
     setExitCode(harness, "maintained", 1);
     await harness.advance("10m");
     expect(await harness.apiPods()).toEqual(["web Running: a running"]);
@@ -605,7 +605,7 @@ describeSection("Configuration fields", () => {
       { readinessProbe: execProbe("ready", { periodSeconds: 1 }) },
       [],
       {},
-      { regressions: becomesUnready },
+      { regressions: unreadyByProbe },
     );
     setExitCode(harness, "ready", 1);
     await harness.advance("2s");

@@ -8,6 +8,7 @@ import { expect, test } from "bun:test";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
 import {
+  allRestarted,
   apiPod,
   conditionOf,
   container,
@@ -32,8 +33,7 @@ const spec: Partial<PodSpec> = {
 };
 const programs = { setup: { exitsAfterMs: 1000 }, b: { exitsAfterMs: 1000, exitCode: 3 } };
 
-/** A pod that restarts in place goes back to Pending, and the ends of its containers become `RestartingAllContainers`. */
-const options: HarnessOptions = { regressions: "any" };
+const options: HarnessOptions = { regressions: allRestarted("setup", "proxy", "a", "b", "watcher") };
 
 /** Lets the watcher of the page's pod exit after ten seconds. */
 async function restart<Run extends PodRun>(podRun: Run, exitCode = 88): Promise<Run> {
@@ -43,8 +43,7 @@ async function restart<Run extends PodRun>(podRun: Run, exitCode = 88): Promise<
   return podRun;
 }
 
-const runAndRestart = async (exitCode = 88, more: Partial<PodSpec> = {}) =>
-  await restart(await runPod({ spec: { ...spec, ...more }, programs, options }), exitCode);
+const runAndRestart = async () => await restart(await runPod({ spec, programs, options }));
 
 describeSection("Restart All Containers", () => {
   test("an exit that matches the rule restarts all containers of the pod in place", async () => {
@@ -58,7 +57,7 @@ describeSection("Restart All Containers", () => {
   });
 
   test("an exit that does not match the rule follows the container's policy", async () => {
-    const { harness } = await runAndRestart(1);
+    const { harness } = await restart(await runPod({ spec, programs }), 1);
     await harness.advance("10s");
     expect((await containerOf(harness, "watcher")).state?.terminated?.exitCode).toBe(1);
     expect((await containerOf(harness, "a")).restartCount).toBe(0);
@@ -92,7 +91,7 @@ describeSection("How in-place Pod restarts work", () => {
     const { harness, expectTimeline } = await runTimedPod({
       spec: { ...spec, terminationGracePeriodSeconds: 600, containers },
       programs: { ...programs, a: { onTerm: "ignores" } },
-      options,
+      options: { regressions: allRestarted("setup", "proxy", "a", "watcher") },
     });
     await harness.advance("10s");
     await harness.exit("watcher", 88);
@@ -153,7 +152,7 @@ describeSection("How in-place Pod restarts work", () => {
     const { harness, expectTimeline } = await runTimedPod({
       spec: { ...spec, initContainers },
       programs: times,
-      options,
+      options: { regressions: allRestarted("setup", "more", "proxy", "a", "b", "watcher") },
     });
     await harness.advance("10s");
     await harness.exit("watcher", 88);

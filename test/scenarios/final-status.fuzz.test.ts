@@ -18,7 +18,7 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import type { FakeKube, KubeVerb } from "../fakes/kube.ts";
 import { seededRandom } from "../random.ts";
-import { duplicateInstances } from "./harness/duplicate-instances.ts";
+import { problemsOf } from "./harness/checks-at-end.ts";
 import { exitLags, seed } from "./harness/exit-lags.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
@@ -297,12 +297,11 @@ test.each(["containerd-events", "cri-events"] as const)(
         expect(actualState).toEqual({ from, name, phase, ends });
       }
       const { history } = harness.kube.objects;
-      expect({ from, regressions: harness.statusRegressions() }).toEqual({ from, regressions: [] });
+      expect({ from, problems: problemsOf(harness, []) }).toEqual({ from, problems: [] });
       history.splice(0, history.length);
       harness.kube.compact();
       expect({ from, fixture: leftOf(harness) }).toEqual({ from, fixture: [] });
       const changes = harness.runtime.timeline.splice(0);
-      expect({ from, duplicates: duplicateInstances(changes) }).toEqual({ from, duplicates: [] });
       exited += changes.filter(({ kind, change }) => kind === "container" && change === "stopped").length;
     }
     expect(exited).toBeGreaterThanOrEqual(exits);

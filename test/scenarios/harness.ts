@@ -84,7 +84,8 @@ export class AgentHarness {
   readonly #deaths: Deaths;
   #lifetime: AgentLifetime | undefined;
   #stopped: Promise<void> = Promise.resolve();
-  #starts = 0;
+  /** How many agents have been started. */
+  starts = 0;
   #manifests: readonly ManifestPod[] = [];
   #desired: DesiredPods | undefined;
 
@@ -131,8 +132,8 @@ export class AgentHarness {
     const kube = kubeSeam(this.kube, lifetime);
     const runtime = runtimeSeam(this.runtime, lifetime);
     // Each agent begins at another number, so that no two events have the same name.
-    const random = () => this.#starts / 1000;
-    this.#starts += 1;
+    const random = () => this.starts / 1000;
+    this.starts += 1;
     const addresses = () => this.hostIPs;
     const cgroups = this.#options.hasCgroups === true ? cgroupSeam(this.cgroups, lifetime) : undefined;
     const rules = this.#options.nodeRules;
@@ -384,7 +385,7 @@ export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: r
   return staticPod(manifest, { nodeName: "node", source: { kind: "file", path: `/manifests/${name}.yaml` } });
 }
 
-/** Creates a node for the test that runs, which fails if a status regresses that the options do not name. */
+/** Creates a node for the test that runs. At its end `checkAtEnd` judges the run by the regressions that the options name. */
 export async function createHarness(options: HarnessOptions = {}): Promise<AgentHarness> {
   const harness = new AgentHarness(withLags(options));
   if (options.dieAfterCall === undefined) checkAtEnd(harness, options.regressions);

@@ -60,8 +60,7 @@ export interface HarnessOptions {
   readonly waitsForExits?: boolean;
   /**
    * The steps back of statuses in the API that are right on this node; none by default. Without `dieAfterCall` any other
-   * one fails the test, and so does one of these that the test does not show. The docs conformance tests, which look at
-   * what a sentence says, let `any` pass.
+   * one fails the test, and so does one of these that the test does not show.
    */
-  readonly regressions?: readonly ExpectedRegression[] | "any";
+  readonly regressions?: readonly ExpectedRegression[];
 }

@@ -92,7 +92,7 @@ test("a pull that fails is no creation that fails", () => {
     expect(repeated([...recorded("Pulled", [3, 4]), ...recorded("Failed", [1, 2], { message })], [])).toHaveLength(1);
 });
 
-test("one pull may precede the creation that it is for", () => {
+test("the first Pulled may precede the container that it is for, a second one may not", () => {
   expect(repeated(recorded("Pulled", [1]), [])).toEqual([]);
   expect(repeated(recorded("Pulled", [1, 2]), [])).toHaveLength(1);
 });

@@ -96,7 +96,7 @@ function repeatedPulls(
     const failed = own.filter(({ reason, message }) => reason === "Failed" && /^Error: (?!ErrImage)/.test(message));
     const created = timeline.filter((each) => each.role === role && each.change === "created");
     const creations = created.length + failed.length;
-    // The first one is no repetition: its container may wait for its sandbox or a volume.
+    // Berth pulls while the sandbox is created and volumes are set up, so the first one may precede its container.
     if (pulled.length <= Math.max(1, creations + deaths)) return [];
     return [
       `Pulled of ${pulled[0]?.subject} is repeated: it has occurred ${pulled.length} times, before ${creations} creations`,

@@ -1,11 +1,5 @@
 import { execa } from "execa";
 
-/**
- * Commits that the documents name and that are not in the history: states of branches that were rebased later. Each goes
- * from here when its row is measured again.
- */
-export const outsideHistory = ["b5d163eb69e2"] as const;
-
 /** The commits that a text names by their first twelve digits, each once. */
 export const commitsIn = (text: string): readonly string[] => [...new Set(text.match(/\b[0-9a-f]{12}\b/g))];
 

@@ -2,9 +2,6 @@ import { basename } from "node:path";
 import type { Suite } from "./suite.ts";
 import { extendedSuites, fuzzSuites, type TestFile, testSuite } from "./suites.ts";
 
-/** The suites that have not run, or whose last run has failed. Each goes from here when it has passed. */
-export const notPassedYet: readonly string[] = ["planted faults"];
-
 const hourMs = 60 * 60_000;
 const LONG_MS = 3 * hourMs;
 

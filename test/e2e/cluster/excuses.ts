@@ -76,7 +76,7 @@ function explainSecondRun(
   const instance = container && { ...container, ...(container.restartCount > 0 && { containerID: "" }) };
   const starts = calls.interrupted
     .filter((call) => instance !== undefined && call.container !== undefined && isFor(call, instance, pod))
-    .filter(({ class: callClass }) => callClass === "start");
+    .filter(({ class: callClass, containerId }) => callClass === "start" && containerId !== undefined);
   const explaining = starts.flatMap((call) => kills.find((kill) => isCutBy(kill, call)) ?? []);
   return explaining.length < surplusRuns
     ? { unexplained: `no kill explains that it ${SENTENCES["ran twice"]}` }

@@ -29,17 +29,13 @@ export function statusRegressions({ metadata, status: before = {} }: Pod, later:
     const is = after.conditions?.find(({ type }) => type === was.type);
     return violations(`${was.type}: `, conditionRules(was, is), was, is);
   });
-  return [
-    ...violations("", podRules(before, after, later), before, after),
-    ...containerRegressions,
-    ...conditionRegressions,
-  ];
+  return [...violations("", podRules(before, later), before, after), ...containerRegressions, ...conditionRegressions];
 }
 
 const phaseOrder: readonly (PodPhase | undefined)[] = [undefined, "Pending", "Running", "Succeeded", "Failed"];
 const isTerminal = (phase: PodPhase | undefined) => phase === "Succeeded" || phase === "Failed";
 
-function podRules(before: PodStatus, after: PodStatus, { spec, metadata }: Pick<Pod, "spec" | "metadata">) {
+function podRules(before: PodStatus, { metadata, spec, status: after = {} }: Pod) {
   const isTerminating = metadata.deletionTimestamp !== undefined;
   const hasChanged = (field: keyof PodStatus) =>
     before[field] !== undefined && !isDeepStrictEqual(before[field], after[field]);

@@ -6,11 +6,14 @@ import { duplicateInstances } from "./duplicate-instances.ts";
 import { type ExpectedRegression, regressionProblems } from "./expected-regressions.ts";
 import { repeatedEvents } from "./repeated-events.ts";
 
-/** What is checked of the run of each test. */
-export interface CheckedRun extends Pick<AgentHarness, "starts" | "statusRegressions"> {
+/** What runtime and API server have seen of a run. */
+export interface RecordedRun {
   readonly runtime: Pick<FakeRuntime, "timeline">;
   readonly kube: { readonly objects: Pick<FakeKube["objects"], "history"> };
 }
+
+/** What is checked of the run of each test. */
+export interface CheckedRun extends RecordedRun, Pick<AgentHarness, "starts" | "statusRegressions"> {}
 
 /**
  * Lets the test that runs fail at its end if two instances of a sandbox or container were live at once, if an event of a
@@ -25,10 +28,13 @@ export function checkAtEnd(run: CheckedRun, expected: readonly ExpectedRegressio
 
 /** One line for each problem of a run so far. */
 export function problemsOf(run: CheckedRun, expected: readonly ExpectedRegression[]): readonly string[] {
-  const { runtime, kube, starts } = run;
   return [
-    ...duplicateInstances(runtime.timeline),
-    ...repeatedEvents({ history: kube.objects.history, timeline: runtime.timeline, deaths: Math.max(0, starts - 1) }),
+    ...duplicateInstances(run.runtime.timeline),
+    ...repeatedEventsOf(run, Math.max(0, run.starts - 1)),
     ...regressionProblems(run.statusRegressions(), expected),
   ];
 }
+
+/** The events of a run that are repeated, although the agent has died only so often. */
+export const repeatedEventsOf = ({ kube, runtime }: RecordedRun, deaths: number): readonly string[] =>
+  repeatedEvents({ history: kube.objects.history, timeline: runtime.timeline, deaths });

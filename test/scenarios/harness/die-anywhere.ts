@@ -1,18 +1,14 @@
 import { join, relative } from "node:path";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
-import type { FakeKube } from "../../fakes/kube.ts";
-import type { FakeRuntime } from "../../fakes/runtime.ts";
 import type { AgentHarness } from "../harness.ts";
+import { type RecordedRun, repeatedEventsOf } from "./checks-at-end.ts";
 import { duplicateInstances } from "./duplicate-instances.ts";
 import { ruleOf } from "./expected-regressions.ts";
-import { repeatedEvents } from "./repeated-events.ts";
 
 /** What a repeated scenario needs of its harness. */
 export interface ScenarioHarness
-  extends Pick<AgentHarness, "course" | "diedAfter" | "mutatingCalls" | "statusRegressions" | "showExits"> {
-  readonly runtime: Pick<FakeRuntime, "timeline">;
-  readonly kube: { readonly objects: Pick<FakeKube["objects"], "history"> };
-}
+  extends RecordedRun,
+    Pick<AgentHarness, "course" | "diedAfter" | "mutatingCalls" | "statusRegressions" | "showExits"> {}
 
 /** A scenario that is repeated for every call after which the agent may die, and has to end the same each time. */
 export interface RepeatedScenario<Harness extends ScenarioHarness = AgentHarness> {
@@ -110,9 +106,6 @@ async function runWithDeath<Harness extends ScenarioHarness>(
     return [[`The scenario fails: ${error instanceof Error ? error.message : error}`], error];
   }
 }
-
-const repeatedEventsOf = ({ kube, runtime }: ScenarioHarness, deaths: number): readonly string[] =>
-  repeatedEvents({ history: kube.objects.history, timeline: runtime.timeline, deaths });
 
 /**
  * The regressions of statuses that happen only after the death. Some scenarios have others, too: a container that

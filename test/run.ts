@@ -86,7 +86,8 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const runInBackground = async () => {
     for (let suite = background.shift(); suite !== undefined; suite = background.shift()) await run(suite);
   };
-  const computed = runInBackground();
+  // It waits for the build, so that it runs beside the suites of control planes, which leave a processor idle.
+  const computed = built.then(runInBackground);
   const queues = runInQueues(suites, built, runMachineSuite, computed).then(() => printTime("the queues"));
   // What is left has both processors.
   await Promise.all([computed, queues.then(runInBackground)]);

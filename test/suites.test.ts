@@ -68,14 +68,13 @@ function startSuites(
 }
 
 test("suites that need the upstream programs begin after the build, one heavy one at a time", async () => {
-  const queues = startSuites(["a", "b", "c", "d"], ["x", "y"], ["h", "i"]);
-  expect(await queues.running()).toEqual(["a", "b"]);
+  const queues = startSuites(["a", "b", "c"], ["x", "y"], ["h", "i"]);
+  expect(await queues.running()).toEqual(["a"]);
   await queues.finishBuild();
+  expect(await queues.running()).toEqual(["a", "h"]);
   await queues.end("a");
-  expect(await queues.running()).toEqual(["b", "h"]);
-  await queues.end("b");
-  expect(await queues.running()).toEqual(["h", "c"]);
-  await queues.end("c", "d");
+  expect(await queues.running()).toEqual(["h", "b"]);
+  await queues.end("b", "c");
   expect(await queues.running()).toEqual(["h", "x"]);
   await queues.end("x");
   expect(await queues.running()).toEqual(["h", "y"]);
@@ -86,28 +85,29 @@ test("suites that need the upstream programs begin after the build, one heavy on
 });
 
 test("a third queue takes the suites that wait, and the others help when they have ended", async () => {
-  const queues = startSuites(["a", "b"], ["x"], [], { plain: ["i", "j", "k"], upstream: ["y"] });
-  expect(await queues.running()).toEqual(["a", "b", "i"]);
+  const queues = startSuites(["a"], ["x"], [], { plain: ["i", "j", "k"], upstream: ["y"] });
+  expect(await queues.running()).toEqual(["a", "i"]);
   await queues.end("i");
-  expect(await queues.running()).toEqual(["a", "b", "j"]);
+  expect(await queues.running()).toEqual(["a", "j"]);
   await queues.finishBuild();
+  expect(await queues.running()).toEqual(["a", "j", "x"]);
   await queues.end("j");
-  expect(await queues.running()).toEqual(["a", "b", "y"]);
-  await queues.end("a", "b");
-  expect(await queues.running()).toEqual(["y", "x", "k"]);
-  await queues.end("y", "x", "k");
+  expect(await queues.running()).toEqual(["a", "x", "y"]);
+  await queues.end("a", "x");
+  expect(await queues.running()).toEqual(["y", "k"]);
+  await queues.end("y", "k");
   await queues.done;
 });
 
 test("a further queue takes any suite but a heavy one, once what only computes has ended", async () => {
   const queues = startSuites(["a", "b", "c"], ["x"], ["h", "i"], { plain: ["j", "k"], upstream: [] });
   await queues.finishBuild();
-  expect(await queues.running()).toEqual(["a", "b", "j"]);
+  expect(await queues.running()).toEqual(["a", "j", "h"]);
   await queues.finishComputing();
-  expect(await queues.running()).toEqual(["a", "b", "j", "x"]);
+  expect(await queues.running()).toEqual(["a", "j", "h", "x"]);
   await queues.end("x");
-  expect(await queues.running()).toEqual(["a", "b", "j", "c"]);
-  await queues.end("a", "b", "j", "c", "h", "k", "i");
+  expect(await queues.running()).toEqual(["a", "j", "h", "b"]);
+  await queues.end("a", "j", "h", "b", "c", "i", "k");
   await queues.done;
 });
 

@@ -288,8 +288,9 @@ export const withSeed = (suite: Suite, seed: string): Suite => ({ ...suite, env:
 export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nice", "-n", "19", ...suite.argv] });
 
 /**
- * Runs the suites in three queues, those with upstream programs after `built`. The first queue alone takes the heavy ones, and
- * then those of a control plane; the second one begins with the others. The third one takes those alone that hardly need a
+ * Runs the suites in three queues, those with upstream programs after `built`. The first queue begins then, since the build
+ * takes minutes of both processors if Go's caches are empty: it alone takes the heavy ones, and then those of a control
+ * plane. The second one begins with the others. The third one takes those alone that hardly need a
  * processor: beside what only computes, a third one of the others keeps two cores so busy that tests with time limits
  * fail by chance. Once that has `computed`, a further queue takes any of them.
  */
@@ -313,7 +314,7 @@ export async function runInQueues(
     }
   };
   const queues = Promise.all([
-    queue(heavySuites, upstream, plain, idleUpstream, idle),
+    whenBuilt.then(() => queue(heavySuites, upstream, plain, idleUpstream, idle)),
     queue(plain, upstream, idleUpstream, idle),
     queue(idleUpstream, idle),
   ]);

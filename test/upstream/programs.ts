@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder } from "../bed/packages.ts";
@@ -140,26 +140,13 @@ async function build(folder: string, go: string, env: Environment): Promise<void
   }
 }
 
-/**
- * The build may run beside tests that measure time, so it has the lowest priority, in its session and on the machine.
- */
 async function compile(go: string, work: string, env: Environment): Promise<void> {
-  const argv = ["-n", "19", go, "build", "-trimpath", "-ldflags", linkerFlags(), "-o", `${work}/`];
-  const child = execa("nice", [...argv, ...Object.values(packages)], {
+  const argv = ["build", "-trimpath", "-ldflags", linkerFlags(), "-o", `${work}/`, ...Object.values(packages)];
+  await execa(go, argv, {
     cwd: moduleFolder,
     env: { ...env, CGO_ENABLED: "0", GOFLAGS: "-mod=readonly", GOWORK: "off" },
     extendEnv: false,
-    detached: true,
   });
-  const end = () => child.kill("SIGINT");
-  const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-  for (const signal of signals) process.on(signal, end);
-  try {
-    // With autogroup scheduling the kernel applies a nice value within its session only. Other kernels lack the file.
-    await Promise.all([child, writeFile(`/proc/${child.pid}/autogroup`, "19").catch(() => undefined)]);
-  } finally {
-    for (const signal of signals) process.off(signal, end);
-  }
 }
 
 /** The linker flags of Kubernetes' releases. Without a version, clients complain about v0.0.0. */
